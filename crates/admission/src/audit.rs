@@ -31,13 +31,12 @@ pub fn injected(sidecars: &BTreeMap<String, Vec<String>>) -> BTreeMap<&'static s
     ])
 }
 
-/// Adds the annotation about the `SidecarSet`s that are left out (OPT-4).
-pub fn opted_out(opted_out: &[OptedOut], annotations: &mut BTreeMap<&'static str, String>) {
-    let names: BTreeSet<&str> =
-        opted_out.iter().filter(|one| one.is_allowed).map(|one| one.sidecar_set.as_str()).collect();
-    if !names.is_empty() {
-        annotations.insert(OPTED_OUT_SIDECAR_SETS, names.into_iter().collect::<Vec<_>>().join(","));
-    }
+/// Returns the annotation about the `SidecarSet`s that are left out (OPT-4); none if nothing is.
+pub fn opted_out(opted_out: &[OptedOut]) -> BTreeMap<&'static str, String> {
+    let left_out = opted_out.iter().filter(|one| one.is_allowed);
+    let names: BTreeSet<&str> = left_out.map(|one| one.sidecar_set.as_str()).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(",");
+    if names.is_empty() { BTreeMap::new() } else { BTreeMap::from([(OPTED_OUT_SIDECAR_SETS, names)]) }
 }
 
 /// Adds annotations about the `SidecarSet`s with and without an identity.

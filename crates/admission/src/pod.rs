@@ -170,10 +170,8 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let left_out = left_out.iter().map(LeftOut::to_string).chain(opted_out.iter().map(OptedOut::to_string));
     if sets.is_empty() {
         reasons.extend(pod_identity::without(request.object));
-        let mut outcome = Outcome::from(Verdict::Unchanged);
-        outcome.warnings.extend(left_out);
-        audit::opted_out(&opted_out, &mut outcome.audit);
-        return unless(reasons, outcome);
+        let (warnings, audit) = (left_out.collect(), audit::opted_out(&opted_out));
+        return unless(reasons, Outcome { warnings, audit, ..Verdict::Unchanged.into() });
     }
     let how = pillion_inject::Context {
         now,
@@ -194,7 +192,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         }
     };
     let mut audit = audit::injected(&injected.sidecars);
-    audit::opted_out(&opted_out, &mut audit);
+    audit.extend(audit::opted_out(&opted_out));
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.asking.is_empty() {

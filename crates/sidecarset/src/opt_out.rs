@@ -26,7 +26,15 @@ impl OptOut {
     /// # Errors
     /// The annotation has another value.
     pub fn from_sidecar_set(set: &SidecarSet) -> Result<Self, FieldError> {
-        let text = set.annotation(OPT_OUT).trim();
+        Self::from_annotation(set.annotation(OPT_OUT))
+    }
+
+    /// Returns what the annotation of a `SidecarSet` says; it is empty if there is none.
+    ///
+    /// # Errors
+    /// The annotation has another value.
+    pub fn from_annotation(text: &str) -> Result<Self, FieldError> {
+        let text = text.trim();
         if text.is_empty() {
             return Ok(Self::default());
         }

@@ -171,6 +171,7 @@ const NEEDS: [&str; 14] = [
 #[case("try", 6)]
 #[case("guides/own-identity", 7)]
 #[case("guides/refused", 2)]
+#[case("guides/opt-out", 3)]
 fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: usize) {
     let program = assert_cmd::cargo::cargo_bin!("pillion");
     let path = std::env::join_paths(
@@ -188,7 +189,7 @@ fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: 
 }
 
 /// The pages with commands that a reader follows. A test on the cluster runs what ships by them.
-const FOLLOWED: [&str; 13] = [
+const FOLLOWED: [&str; 14] = [
     "README.md",
     "docs/quickstart.md",
     "docs/quickstart-standalone.md",
@@ -198,6 +199,7 @@ const FOLLOWED: [&str; 13] = [
     "docs/rollouts.md",
     "docs/guides/ci.md",
     "docs/guides/cloud-identities.md",
+    "docs/guides/opt-out.md",
     "docs/guides/own-identity.md",
     "docs/guides/refused.md",
     "docs/guides/roll-out.md",
@@ -241,6 +243,7 @@ fn the_pages_can_be_run(
         "try",
         "guides/own-identity",
         "guides/refused",
+        "guides/opt-out",
         "guides/roll-out",
         "guides/ci",
         "guides/cloud-identities",

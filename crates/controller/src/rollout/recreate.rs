@@ -185,7 +185,7 @@ impl SidecarSetRollout {
             let is_evictable =
                 matches!(rollout.target.recreation.check(&pod.0), Ok(()) | Err(Obstacle::NewPodLacksVersion));
             let is_going = state.evictions.pods.is_going(&pod.0);
-            let is_left_out = || self.is_left_out(&rollout.resource, &pod.0);
+            let is_left_out = || self.is_left_out(rollout.resource, &pod.0);
             if is_going || !is_evictable || !is_selected(&pod.0) || is_left_out() {
                 continue;
             }

@@ -77,6 +77,11 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Whether a set may be left out. An unknown value of the annotation does not allow it.
+fn allows(set: &CompiledSet<'_>) -> bool {
+    OptOut::from_annotation(set.annotation(OPT_OUT)) == Ok(OptOut::Allowed)
+}
+
 fn names(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
@@ -94,7 +99,7 @@ pub fn is_left_out<'a>(set: &SidecarSet, annotations: impl IntoIterator<Item = &
 /// The Namespace could not be read. The reason is about the first set for which it had to be.
 pub fn opted_out(matched: &[&CompiledSet<'_>], query: Query<'_>, lookup: &dyn Lookup) -> Result<Vec<OptedOut>, Reason> {
     let of_pod = Names::of(query.pod.annotations());
-    let is_undecided = |set: &&&CompiledSet<'_>| set.opt_out == OptOut::Allowed && !of_pod.cover(set);
+    let is_undecided = |set: &&&CompiledSet<'_>| allows(set) && !of_pod.cover(set);
     let namespace = match matched.iter().find(is_undecided) {
         None => None,
         Some(set) => namespace_object(query.namespace, lookup).map_err(|failure| {
@@ -106,7 +111,7 @@ pub fn opted_out(matched: &[&CompiledSet<'_>], query: Query<'_>, lookup: &dyn Lo
     let annotations = namespace.as_ref().and_then(|object| object.pointer("/metadata/annotations")?.as_object());
     let of_namespace = Names::of(annotations);
     let asked = |set: &&CompiledSet<'_>| {
-        let is_allowed = set.opt_out == OptOut::Allowed;
+        let is_allowed = allows(set);
         let by = if of_pod.cover(set) {
             By::Pod
         } else if is_allowed && of_namespace.cover(set) {

@@ -6,7 +6,6 @@ use pillion_kubernetes::selector::{Op, Selector};
 use serde_json::Value;
 
 use crate::names;
-use crate::opt_out::OptOut;
 use crate::sidecar_set::origin::Origin;
 use crate::sidecar_set::{SidecarSet, prepare};
 
@@ -63,8 +62,6 @@ pub struct CompiledSet<'a> {
     pub canary_of: Option<&'a str>,
     /// Whether the set comes from the settings or from the cluster.
     pub origin: Origin,
-    /// Whether Pods may leave the set out (OPT-1). An unknown value does not allow it.
-    pub opt_out: OptOut,
     set: &'a SidecarSet,
 }
 
@@ -84,7 +81,6 @@ impl<'a> CompiledSet<'a> {
             paused: json::flag(set.as_value(), &["spec", "injectionStrategy", "paused"]),
             canary_of: set.canary_of(),
             origin: set.origin(),
-            opt_out: OptOut::from_sidecar_set(set).unwrap_or_default(),
             set,
         }
     }
@@ -92,6 +88,11 @@ impl<'a> CompiledSet<'a> {
     /// Whether the set was written in the policy's settings.
     pub fn is_of_settings(&self) -> bool {
         self.origin == Origin::Settings
+    }
+
+    /// Returns an annotation, or `""` if it is absent. A head ([`HEAD`]) has none.
+    pub fn annotation(&self, key: &str) -> &'a str {
+        self.set.annotation(key)
     }
 
     /// Returns the full `SidecarSet`, defaulted and hashed.

@@ -41,6 +41,13 @@ warning 11:3 spec.rules: SidecarSets are checked when they are created, but not 
        Namespace; such requests are refused with 503 -> add {apiVersion: v1, kind: Namespace} to contextAwareResources, \
        and give the policy server's ServiceAccount \"get\" on it"]
 )]
+#[case::opt3_a_namespace_may_leave_it_out(
+    "ClusterAdmissionPolicy", "  mutating: true\n  timeoutEvalSeconds: 5\n  contextAwareResources: [{apiVersion: v1, kind: ConfigMap}]\n",
+    &json!({"annotations": {"pillion.dev/opt-out": "Allowed"}}),
+    &["warning 8:3 spec.contextAwareResources: SidecarSet \"a\" has the annotation pillion.dev/opt-out: Allowed, so a \
+       Namespace may leave it out, but the policy may not read v1 Namespace; such requests are refused with 503 -> add \
+       {apiVersion: v1, kind: Namespace} to contextAwareResources, and give the policy server's ServiceAccount \"get\" on it"]
+)]
 #[case::nothing_is_missing(
     "ClusterAdmissionPolicy", "  mutating: true\n  timeoutEvalSeconds: 5\n  contextAwareResources: [{apiVersion: v1, kind: Namespace}]\n",
     &json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}),

@@ -85,7 +85,8 @@ pub fn json_set(name: &str, spec: &Value) -> Value {
         },
     });
     for (key, value) in spec.as_object().unwrap() {
-        set["spec"][key] = value.clone();
+        let part = if key == "annotations" { "metadata" } else { "spec" };
+        set[part][key] = value.clone();
     }
     set
 }

@@ -157,6 +157,18 @@ fn the_policy_for_pods_reads_what_its_sets_need(#[case] spec: Value, #[case] rea
     }
 }
 
+#[rstest]
+#[case::opt3_it_may_be_left_out("Allowed", true)]
+#[case::opt3_it_may_not("Denied", false)]
+fn the_namespace_is_read_for_a_set_that_it_may_leave_out(#[case] value: &str, #[case] is_read: bool) {
+    let mut set = set("a", &json!({}));
+    set["metadata"]["annotations"] = json!({"pillion.dev/opt-out": value});
+    let rendered = for_kubewarden(&json!({"sidecarSets": [set]}), &[]);
+    let reads = &object(&rendered, "ClusterAdmissionPolicy pillion-pods")["spec"]["contextAwareResources"];
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace"});
+    assert_eq!(reads.as_array().is_some_and(|all| all.contains(&namespace)), is_read, "{reads}");
+}
+
 /// The policy compares merged accounts with their Role and RoleBinding. A single account or an isolated one is never
 /// merged.
 #[rstest]

@@ -47,8 +47,9 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     reader.read("docs/try.md", &[], &mut node).await;
     reader.read("docs/guides/refused.md", &[], &mut node).await;
     reader.read("docs/guides/cloud-identities.md", &[], &mut node).await;
+    reader.read("docs/guides/opt-out.md", &[], &mut node).await;
     // The folder is a repository now. Each of the pages before has written a SidecarSet of one name.
-    reader.type_in("rm -r sets refused.yaml", &mut node).await;
+    reader.type_in("rm -r sets refused.yaml sets.yaml orders.yaml", &mut node).await;
     reader.read("docs/guides/ci.md", &[], &mut node).await;
 
     reader.read("docs/guides/roll-out.md", &["--until", "The way back"], &mut node).await;
