@@ -59,6 +59,11 @@ impl Name {
         self.0.contains("/sidecarsets/") && self.0.ends_with("/status")
     }
 
+    /// Whether the request deletes an object.
+    pub fn is_deletion(&self) -> bool {
+        self.0.starts_with("DELETE ")
+    }
+
     /// Whether the request is about a namespace of another run.
     fn is_of_another_run(&self) -> bool {
         self.0.contains("/crash-")

@@ -125,9 +125,18 @@ impl Scenario {
 
     /// Returns how often a request is sent at least, if that depends on the time: numbers that alone have changed are
     /// written into the status of a SidecarSet every two seconds. Three statuses are written at once: that of the new
-    /// SidecarSet, and in a rollout the first one and the last one.
+    /// SidecarSet, and in a rollout the first one and the last one. A merged object is deleted once, and again if the
+    /// deletion came before the watch knew of the mark, since it names the version that it deletes.
     pub fn least(self, name: &Name) -> Option<usize> {
-        (self == Self::Rollout && name.is_sidecar_set_status()).then_some(3)
+        match self {
+            Self::Merged if name.is_deletion() => Some(1),
+            _ => (!self.is_certain(name)).then_some(3),
+        }
+    }
+
+    /// Whether it is certain how many of these writes take effect.
+    pub fn is_certain(self, name: &Name) -> bool {
+        self != Self::Rollout || !name.is_sidecar_set_status()
     }
 
     /// Returns the number of phases: the first, and one after each change.
