@@ -108,7 +108,9 @@ pub async fn create_merged(client: &Client, namespace: &str) {
 
 async fn objects(client: &Client, selection: &ListParams) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
-    let discovery = Discovery::new(client.clone()).run().await.unwrap();
+    // The group of a definition that is just going is in the list, and not found.
+    let discovered = async || Discovery::new(client.clone()).run().await.ok();
+    let discovery = until("the kinds of the API server", SOON, discovered).await.unwrap();
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
             if !capabilities.supports_operation(verbs::LIST) {
