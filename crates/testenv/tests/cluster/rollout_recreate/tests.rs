@@ -1,6 +1,7 @@
 //! Rollouts that evict Pods, on a real API server: budgets hold at each eviction of the audit log.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -12,10 +13,11 @@ use pillion_testenv::{Cluster, Options, until};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 use super::{EXCLUDED, PROTECTED, RolloutNamespace, start};
 use crate::support::controllers::NAMESPACE;
-use crate::support::{SOON, dry_run, pod};
+use crate::support::{SOON, dry_run, pod, program};
 
 /// How long nothing must happen before a rollout counts as at rest.
 const QUIET: Duration = Duration::from_secs(6);
@@ -283,4 +285,16 @@ async fn opt5_pods_that_leave_the_set_out_are_not_evicted_and_hold_nothing_up() 
     let mut levels = place.levels(&place.name).await;
     levels.sort();
     assert_eq!(levels, ["none", "none", "trace", "trace"]);
+
+    // Its author sees who goes without it.
+    let mut status = Command::new(program());
+    status.args(["status", &place.name, "-o", "json"]).env("KUBECONFIG", place.cluster.admin_kubeconfig_file());
+    let output = spawn_blocking(move || status.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let opted_out = report["optedOut"].as_array().unwrap();
+    let names: Vec<&str> = opted_out.iter().map(|pod| pod["name"].as_str().unwrap()).collect();
+    assert!(names[0].starts_with("older-") && names[1].starts_with("younger-"), "{report:#}");
+    assert!(opted_out.iter().all(|pod| pod["namespace"] == place.name.as_str() && pod["by"] == "Pod"), "{report:#}");
+    assert_eq!((names.len(), &report["matchedPods"]), (2, &json!(2)), "{report:#}");
 }
