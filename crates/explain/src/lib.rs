@@ -13,7 +13,7 @@ pub mod parts;
 
 use pillion_admission::pod::{self as admission, Context, PodRequest};
 use pillion_admission::settings::Role;
-use pillion_inject::matching::opt_out::OptedOut;
+use pillion_inject::matching::opt_out;
 use pillion_inject::matching::precedence::replaces;
 use pillion_inject::matching::{Query, Selection};
 use pillion_kubernetes::lookup::Memo;
@@ -152,8 +152,7 @@ fn sets(
             {
                 blockers.push(matching::gives_way(compiled.name, &left_out.why));
             }
-            let is_left_out = |one: &&OptedOut| one.is_allowed && one.sidecar_set == compiled.name;
-            let opted_out = opted_out.iter().find(is_left_out).map(matching::opted_out);
+            let opted_out = opt_out::leaving_out(&opted_out, compiled).map(matching::opted_out);
             Candidate { compiled, manifest, blockers, opted_out }
         })
         .collect();

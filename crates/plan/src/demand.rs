@@ -209,11 +209,8 @@ impl<'a> Demands<'a> {
             }
         }
         let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
-        let in_effect = matching::precedence::in_effect(&sets);
-        matching.retain(|candidate| in_effect.contains(candidate.set.name));
-        let sets: Vec<&CompiledSet<'_>> = matching.iter().map(|candidate| &candidate.set).collect();
-        let opted_out = matching::opt_out::opted_out(&sets, query, &self.cluster).ok()?;
-        matching.retain(|candidate| !matching::opt_out::leaves_out(&opted_out, &candidate.set));
+        let injected = matching::names_of_injected(&sets, query, &self.cluster).ok()?;
+        matching.retain(|candidate| injected.contains(candidate.set.name));
         Some(matching)
     }
 }

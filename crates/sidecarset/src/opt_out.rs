@@ -26,15 +26,7 @@ impl OptOut {
     /// # Errors
     /// The annotation has another value.
     pub fn from_sidecar_set(set: &SidecarSet) -> Result<Self, FieldError> {
-        Self::from_annotation(set.annotation(OPT_OUT))
-    }
-
-    /// Returns what the annotation of a `SidecarSet` says; it is empty if there is none.
-    ///
-    /// # Errors
-    /// The annotation has another value.
-    pub fn from_annotation(text: &str) -> Result<Self, FieldError> {
-        let text = text.trim();
+        let text = set.annotation(OPT_OUT).trim();
         if text.is_empty() {
             return Ok(Self::default());
         }
@@ -42,6 +34,11 @@ impl OptOut {
             let path = FieldPath::new("metadata.annotations").key(OPT_OUT).to_string();
             FieldError::not_supported(path, text, &ALL.map(|(name, _)| name))
         })
+    }
+
+    /// Whether a `SidecarSet` may be left out. An unknown value of the annotation does not allow it.
+    pub fn is_allowed_by(set: &SidecarSet) -> bool {
+        Self::from_sidecar_set(set) == Ok(Self::Allowed)
     }
 }
 

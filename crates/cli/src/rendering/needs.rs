@@ -196,7 +196,7 @@ pub(super) fn declared(set: &SidecarSet) -> Declared {
 }
 
 fn reads_namespace(set: &SidecarSet) -> bool {
-    set.spec(&["namespaceSelector"]).is_some() || OptOut::from_sidecar_set(set) == Ok(OptOut::Allowed)
+    set.spec(&["namespaceSelector"]).is_some() || OptOut::is_allowed_by(set)
 }
 
 fn merges(set: &SidecarSet) -> bool {

@@ -1,5 +1,6 @@
 //! The Pods and the stored revisions of a SidecarSet, read from the cluster.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use pillion_inject::matching::opt_out::{self, By, OPT_OUT_OF};
@@ -62,10 +63,10 @@ pub fn in_force<'a>(set: &SidecarSet, revisions: &[&'a Revision]) -> (SidecarSet
 pub struct Pods<'a> {
     reader: &'a Reader,
     namespace: Option<&'a str>,
-    /// Those with a sidecar, sorted by namespace and name.
+    /// Sorted by namespace and name.
     all: Vec<Pod>,
-    /// Those that leave SidecarSets out themselves, or may do so by their Namespace; sorted alike.
-    without: Vec<Pod>,
+    /// The namespaces by their names, read when they are first needed.
+    namespaces: OnceCell<BTreeMap<String, Value>>,
 }
 
 impl<'a> Pods<'a> {
@@ -79,11 +80,11 @@ impl<'a> Pods<'a> {
         let mut all: Vec<Pod> = found.iter().filter_map(|object| Pod::decode(object).ok()).collect();
         let place = |pod: &Pod| (pod.metadata.namespace.clone(), pod.metadata.name.clone());
         all.sort_by_cached_key(place);
-        let may_leave_out = set.is_some_and(|set| OptOut::from_sidecar_set(set) == Ok(OptOut::Allowed));
-        let is_without = |pod: &&Pod| !set.is_some_and(|set| pod.injected().any(|name| name == set.name()));
-        let without = all.iter().filter(is_without).cloned().collect();
-        all.retain(|pod| pod.injected().next().is_some());
-        Ok(Self { reader, namespace, all, without: if may_leave_out { without } else { Vec::new() } })
+        // A Pod without any sidecar tells nothing, unless it may have left the SidecarSet out.
+        if !set.is_some_and(OptOut::is_allowed_by) {
+            all.retain(|pod| pod.injected().next().is_some());
+        }
+        Ok(Self { reader, namespace, all, namespaces: OnceCell::new() })
     }
 
     /// Returns the Pods that a SidecarSet selects and that go without it, since they or their Namespace leave it out
@@ -92,30 +93,19 @@ impl<'a> Pods<'a> {
     /// # Errors
     /// If the namespaces cannot be read, or a selector cannot be read.
     pub fn opted_out(&self, set: &SidecarSet) -> anyhow::Result<Vec<(&Pod, By)>> {
-        if self.without.is_empty() {
+        if !OptOut::is_allowed_by(set) {
             return Ok(Vec::new());
         }
-        let known = self.namespaces()?;
-        let selector = set.spec(&["selector"]).map(Selector::parse).transpose();
-        let namespaces = set.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
-        let (Ok(Some(selector)), Ok(namespaces)) = (selector, namespaces) else { return Ok(Vec::new()) };
-        let asks = |pod: &Pod| {
-            let namespace = known.get(&pod.metadata.namespace)?;
-            let labels = json::object(namespace, &["metadata", "labels"]);
-            let is_selected = selector.matches(|key| pod.label(key))
-                && namespaces.as_ref().is_none_or(|selector| selector.matches_labels(labels));
-            let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str);
-            let of_namespace = json::text(namespace, &["metadata", "annotations", OPT_OUT_OF]);
-            let by = if opt_out::is_left_out(set, of_pod) {
-                By::Pod
-            } else if opt_out::is_left_out(set, [of_namespace]) {
-                By::Namespace
-            } else {
-                return None;
-            };
-            is_selected.then_some(by)
+        let namespaces = self.namespaces()?;
+        let is_selected = self.selection(set)?;
+        let by = |pod: &Pod| {
+            let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str).unwrap_or_default();
+            let namespace = namespaces.get(&pod.metadata.namespace)?;
+            opt_out::left_out_by(set, of_pod, json::text(namespace, &["metadata", "annotations", OPT_OUT_OF]))
         };
-        Ok(self.without.iter().filter(|pod| pod.is_active()).filter_map(|pod| Some((pod, asks(pod)?))).collect())
+        let is_without =
+            |pod: &&Pod| pod.is_active() && pod.injected().all(|name| name != set.name()) && is_selected(pod);
+        Ok(self.all.iter().filter(is_without).filter_map(|pod| Some((pod, by(pod)?))).collect())
     }
 
     /// Returns the Pods of a SidecarSet (ROLL-10), sorted by namespace and name.
@@ -123,35 +113,51 @@ impl<'a> Pods<'a> {
     /// # Errors
     /// If the namespaces cannot be read, or a selector cannot be read.
     pub fn selected_by(&self, target: &RolloutTarget<'_>) -> anyhow::Result<Vec<&Pod>> {
-        let unreadable = |field: &str, errors: Vec<pillion_kubernetes::field::FieldError>| {
-            let errors: Vec<_> = errors.into_iter().map(|error| error.below(field)).collect();
-            anyhow::anyhow!("SidecarSet \"{}\": {}", target.name(), joined(&errors))
-        };
-        let Some(selector) = target.version.spec(&["selector"]) else { return Ok(Vec::new()) };
-        let selector = Selector::parse(selector).map_err(|errors| unreadable("spec.selector", errors))?;
-        let namespaces = target.version.spec(&["namespaceSelector"]).map(Selector::parse).transpose();
-        let namespaces = namespaces.map_err(|errors| unreadable("spec.namespaceSelector", errors))?;
-        let selected = namespaces.map(|selector| Ok::<_, Trouble>((self.namespaces()?, selector))).transpose()?;
-        let is_selected = |pod: &Pod| {
-            selected.as_ref().is_none_or(|(namespaces, selector)| {
-                let found = namespaces.get(&pod.metadata.namespace);
-                found.is_some_and(|found| selector.matches_labels(json::object(found, &["metadata", "labels"])))
+        let is_selected = self.selection(target.version)?;
+        Ok(self.all.iter().filter(|pod| is_selected(pod) && is_candidate(target, pod)).collect())
+    }
+
+    /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace. One without a selector selects none.
+    ///
+    /// # Errors
+    /// If the namespaces cannot be read, or a selector cannot be read.
+    fn selection<'s>(&'s self, set: &'s SidecarSet) -> anyhow::Result<impl Fn(&Pod) -> bool + 's> {
+        let parsed = |field: &str| {
+            let selector = set.spec(&[field]).map(Selector::parse).transpose();
+            selector.map_err(|errors| {
+                let below = format!("spec.{field}");
+                let errors: Vec<_> = errors.into_iter().map(|error| error.below(below.as_str())).collect();
+                anyhow::anyhow!("SidecarSet \"{}\": {}", set.name(), joined(&errors))
             })
         };
-        let is_of =
-            |pod: &&Pod| selector.matches(|key| pod.label(key)) && is_selected(pod) && is_candidate(target, pod);
-        Ok(self.all.iter().filter(is_of).collect())
+        let (selector, namespaces) = (parsed("selector")?, parsed("namespaceSelector")?);
+        let selected = match namespaces.filter(|_| selector.is_some()) {
+            Some(namespaces) => Some((self.namespaces()?, namespaces)),
+            None => None,
+        };
+        Ok(move |pod: &Pod| {
+            let is_in_namespace = || {
+                selected.as_ref().is_none_or(|(namespaces, selector)| {
+                    let found = namespaces.get(&pod.metadata.namespace);
+                    found.is_some_and(|found| selector.matches_labels(json::object(found, &["metadata", "labels"])))
+                })
+            };
+            selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key))) && is_in_namespace()
+        })
     }
 
     /// Returns the namespaces of the Pods by their names.
-    fn namespaces(&self) -> Result<BTreeMap<String, Value>, Trouble> {
+    fn namespaces(&self) -> Result<&BTreeMap<String, Value>, Trouble> {
+        if let Some(known) = self.namespaces.get() {
+            return Ok(known);
+        }
         let kind = Kind("v1", "Namespace");
         let found = match self.namespace {
             Some(name) => self.reader.get(kind, None, name)?.into_iter().collect(),
             None => self.reader.list(kind, None, None)?.unwrap_or_default(),
         };
         let named = |namespace: Value| (json::text(&namespace, &["metadata", "name"]).to_owned(), namespace);
-        Ok(found.into_iter().map(named).collect())
+        Ok(self.namespaces.get_or_init(|| found.into_iter().map(named).collect()))
     }
 }
 

@@ -170,7 +170,7 @@ pub struct Without {
     pub namespace: String,
     /// The name of the Pod.
     pub name: String,
-    /// Whose annotation names the SidecarSet: `Pod` or `Namespace`.
+    /// The kind of the object whose annotation names the SidecarSet: `Pod` or `Namespace`.
     pub by: String,
 }
 

@@ -29,11 +29,11 @@ impl SidecarSetRollout {
 
     /// Returns whether a Pod or its Namespace leaves a SidecarSet out (OPT-5).
     pub(super) fn is_left_out(&self, set: &SidecarSet, pod: &Pod) -> bool {
+        let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str).unwrap_or_default();
         let namespace = self.context.store.namespaces().get("", &pod.metadata.namespace);
         let of_namespace =
             namespace.as_ref().map(|namespace| json::text(&namespace.0, &["metadata", "annotations", OPT_OUT_OF]));
-        let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str);
-        opt_out::is_left_out(set, of_pod.into_iter().chain(of_namespace))
+        opt_out::left_out_by(set, of_pod, of_namespace.unwrap_or_default()).is_some()
     }
 
     /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.

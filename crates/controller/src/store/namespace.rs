@@ -1,6 +1,5 @@
 //! A Namespace.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
@@ -17,8 +16,8 @@ pub struct Namespace(pub Arc<Value>);
 impl Namespace {
     pub(super) fn from_object(object: NamespaceObject) -> Option<Self> {
         let NamespaceObject { metadata, status, .. } = object;
-        let annotations: BTreeMap<String, String> =
-            metadata.annotations.into_iter().flatten().filter(|(key, _)| key == OPT_OUT_OF).collect();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        annotations.retain(|key, _| key == OPT_OUT_OF);
         let mut kept = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {
@@ -52,10 +51,10 @@ impl Namespace {
 
 impl Projection for Namespace {
     fn differences(&self, next: &Self) -> Facets {
-        let of = |namespace: &Self, field| json::at(&namespace.0, &["metadata", field]).cloned();
+        let differs = |field| json::at(&self.0, &["metadata", field]) != json::at(&next.0, &["metadata", field]);
         let mut facets = Facets::empty();
         // Both say which SidecarSets the Pods of the namespace get.
-        facets.set(Facets::LABELS, ["labels", "annotations"].iter().any(|field| of(self, field) != of(next, field)));
+        facets.set(Facets::LABELS, differs("labels") || differs("annotations"));
         let phase = |namespace: &Self| (namespace.phase().to_owned(), namespace.is_terminating());
         facets.set(Facets::PHASE, phase(self) != phase(next));
         facets

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::identity::{Court, ask, gated};
 
-const OF: &str = "pillion.dev/opt-out-of";
+const OPT_OUT_OF: &str = "pillion.dev/opt-out-of";
 
 /// Two SidecarSets with a ServiceAccount. Pods may leave out `log`, and not `scan`.
 fn sets() -> [Value; 2] {
@@ -56,8 +56,8 @@ fn containers(pod: &Value) -> Vec<&str> {
 
 #[rstest]
 #[case::nobody_asks(json!({}), json!({}), &["app", "log", "scan"], None)]
-#[case::the_pod(json!({OF: "log"}), json!({}), &["app", "scan"], Some("Pod"))]
-#[case::the_namespace(json!({}), json!({OF: "log"}), &["app", "scan"], Some("Namespace"))]
+#[case::the_pod(json!({OPT_OUT_OF: "log"}), json!({}), &["app", "scan"], Some("Pod"))]
+#[case::the_namespace(json!({}), json!({OPT_OUT_OF: "log"}), &["app", "scan"], Some("Namespace"))]
 fn opt2_opt4_a_set_is_left_out_and_the_answer_says_so(
     #[case] annotations: Value,
     #[case] namespace: Value,
@@ -69,7 +69,7 @@ fn opt2_opt4_a_set_is_left_out_and_the_answer_says_so(
     assert_eq!(containers(&injected), expected);
     let audit = answer.audit_annotations.unwrap();
     assert_eq!(audit.get("opted-out-sidecarsets").map(String::as_str), by.map(|_| "log"));
-    let told = by.map(|by| format!("SidecarSet \"log\" is left out: the annotation {OF} of the {by} names it"));
+    let told = by.map(|by| format!("SidecarSet \"log\" is left out: the annotation {OPT_OUT_OF} of the {by} names it"));
     let warnings = answer.warnings.unwrap_or_default();
     assert_eq!(warnings.iter().find(|warning| warning.contains("opt-out")), told.as_ref());
     // The twin asks the same.
@@ -79,8 +79,8 @@ fn opt2_opt4_a_set_is_left_out_and_the_answer_says_so(
 }
 
 #[rstest]
-#[case::of_the_pod(json!({OF: "scan, log"}), json!({}), true)]
-#[case::of_the_namespace(json!({OF: "log"}), json!({OF: "scan"}), false)]
+#[case::of_the_pod(json!({OPT_OUT_OF: "scan, log"}), json!({}), true)]
+#[case::of_the_namespace(json!({OPT_OUT_OF: "log"}), json!({OPT_OUT_OF: "scan"}), false)]
 fn opt2_an_opt_out_of_a_mandatory_set_is_in_vain(
     #[case] annotations: Value,
     #[case] namespace: Value,
@@ -97,7 +97,7 @@ fn opt2_an_opt_out_of_a_mandatory_set_is_in_vain(
 #[test]
 fn opt4_a_pod_without_any_sidecar_is_in_the_audit_event_too() {
     let [log, _] = sets();
-    let answer = admit(&pod(&json!({OF: "log"})), &json!({}), &[log], "Inject");
+    let answer = admit(&pod(&json!({OPT_OUT_OF: "log"})), &json!({}), &[log], "Inject");
     assert!(answer.accepted && answer.mutated_object.is_none(), "{answer:?}");
     assert_eq!(answer.audit_annotations.unwrap()["opted-out-sidecarsets"], "log");
     assert_eq!(answer.warnings.unwrap().len(), 1);
@@ -109,7 +109,7 @@ fn opt4_a_pod_without_any_sidecar_is_in_the_audit_event_too() {
 #[case::a_container_with_its_name(json!({}), true)]
 #[case::the_token_secret(json!({"volumes": [{"name": "t", "secret": {"secretName": "sidecarset-token-0123456789abcdef"}}]}), false)]
 fn opt5_who_leaves_a_set_out_gets_nothing_of_it(#[case] parts: Value, #[case] is_accepted: bool) {
-    let mut pod = pod(&json!({OF: "log"}));
+    let mut pod = pod(&json!({OPT_OUT_OF: "log"}));
     pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "log", "image": "evil:1"}));
     for (key, value) in parts.as_object().unwrap() {
         pod["spec"][key] = value.clone();

@@ -61,7 +61,7 @@ pub struct Selection {
     pub sets: Vec<SidecarSet>,
     /// SidecarSets of the cluster that give way to one of the settings (TRUST-3, TRUST-4).
     pub left_out: Vec<LeftOut>,
-    /// What the Pod or its Namespace asks to leave out, of the SidecarSets that match (OPT-2).
+    /// The matching SidecarSets that the Pod or its Namespace asks to leave out (OPT-2).
     pub opted_out: Vec<OptedOut>,
     /// All reasons to refuse the Pod: a selector or an annotation that cannot be parsed, a Namespace or a revision that
     /// cannot be read, or two sets with one name (DIFF-4).
@@ -94,7 +94,7 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
         Err(reason) => selection.reasons.push(reason),
     }
     let opted_out = &selection.opted_out;
-    let matched: Vec<_> = matched.into_iter().filter(|set| !opt_out::leaves_out(opted_out, set)).collect();
+    let matched: Vec<_> = matched.into_iter().filter(|set| opt_out::leaving_out(opted_out, set).is_none()).collect();
     if matched.len() > SETS_MAX {
         selection.reasons.push(Reason::forbidden(
             "metadata.labels",
@@ -167,9 +167,7 @@ pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) ->
         Ok(true) => {}
         Ok(false) => return Ok(false),
         Err(failure) => {
-            let what = format!("Namespace \"{}\"", query.namespace);
-            let reason = Reason::unreadable("spec.namespaceSelector", &what, &failure, ("v1", "Namespace"));
-            return Err(vec![reason.about(set.name)]);
+            return Err(vec![unreadable_namespace("spec.namespaceSelector", query, failure).about(set.name)]);
         }
     }
     let Err(errors) = &set.selector else { return Ok(true) };
@@ -178,6 +176,22 @@ pub fn is_match(set: &CompiledSet<'_>, query: Query<'_>, lookup: &dyn Lookup) ->
         Reason::forbidden(error.path, problem, "correct the selector").about(set.name)
     };
     Err(errors.iter().cloned().map(|error| reason(error.below("spec.selector"))).collect())
+}
+
+/// Returns the names of those of the matching sets that a Pod gets: they are in effect beside the others
+/// ([`precedence::in_effect`]), and neither the Pod nor its Namespace leaves them out.
+///
+/// # Errors
+/// The Namespace could not be read.
+pub fn names_of_injected<'s>(
+    matched: &[&CompiledSet<'s>],
+    query: Query<'_>,
+    lookup: &dyn Lookup,
+) -> Result<BTreeSet<&'s str>, Reason> {
+    let in_effect = precedence::in_effect(matched);
+    let standing: Vec<_> = matched.iter().copied().filter(|set| in_effect.contains(set.name)).collect();
+    let opted_out = opt_out::opted_out(&standing, query, lookup)?;
+    Ok(standing.iter().filter(|set| opt_out::leaving_out(&opted_out, set).is_none()).map(|set| set.name).collect())
 }
 
 /// Whether Pods of this namespace can get the set, regardless of their labels.
@@ -223,6 +237,11 @@ pub fn namespace_labels(
         Some(Value::Object(labels)) => Ok(Some(labels.clone())),
         Some(_) => Err(Failure::Unavailable),
     }
+}
+
+/// Returns the reason to refuse a Pod whose Namespace could not be read for a field of a set.
+fn unreadable_namespace(field: &str, query: Query<'_>, failure: Failure) -> Reason {
+    Reason::unreadable(field, &format!("Namespace \"{}\"", query.namespace), &failure, ("v1", "Namespace"))
 }
 
 /// Returns a Namespace, or `None` if it does not exist.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use pillion_kubernetes::field::FieldPath;
-use pillion_kubernetes::json::Object;
+use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::opt_out::{OPT_OUT, OptOut};
@@ -12,7 +12,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
-use super::{Query, namespace_object};
+use super::{Query, namespace_object, unreadable_namespace};
 
 /// The annotation of a Pod or a Namespace with the names of the `SidecarSet`s that it leaves out, separated by commas
 /// (OPT-2).
@@ -66,30 +66,25 @@ impl fmt::Display for OptedOut {
 struct Names<'a>(BTreeSet<&'a str>);
 
 impl<'a> Names<'a> {
-    fn of(annotations: Option<&'a Object>) -> Self {
-        let text = annotations.and_then(|all| all.get(OPT_OUT_OF)).and_then(Value::as_str).unwrap_or_default();
-        Self(names(text).collect())
+    fn from_annotation(text: &'a str) -> Self {
+        Self(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
     }
 
     /// Whether they contain the set, or the set of which it is a canary.
-    fn cover(&self, set: &CompiledSet<'_>) -> bool {
-        self.0.contains(set.name) || set.canary_of.is_some_and(|base| self.0.contains(base))
+    fn cover(&self, set: &SidecarSet) -> bool {
+        self.0.contains(set.name()) || set.canary_of().is_some_and(|base| self.0.contains(base))
     }
 }
 
-/// Whether a set may be left out. An unknown value of the annotation does not allow it.
-fn allows(set: &CompiledSet<'_>) -> bool {
-    OptOut::from_annotation(set.annotation(OPT_OUT)) == Ok(OptOut::Allowed)
-}
-
-fn names(annotation: &str) -> impl Iterator<Item = &str> {
-    annotation.split(',').map(str::trim).filter(|name| !name.is_empty())
-}
-
-/// Whether one of these annotations, [`OPT_OUT_OF`] of a Pod and of its Namespace, leaves a set out that allows it.
-pub fn is_left_out<'a>(set: &SidecarSet, annotations: impl IntoIterator<Item = &'a str>) -> bool {
-    let is_it = |name: &str| name == set.name() || set.canary_of() == Some(name);
-    OptOut::from_sidecar_set(set) == Ok(OptOut::Allowed) && annotations.into_iter().flat_map(names).any(is_it)
+/// Returns whose annotation [`OPT_OUT_OF`] leaves a set out, that of the Pod or that of its Namespace; `None` if the set is
+/// not left out.
+pub fn left_out_by(set: &SidecarSet, of_pod: &str, of_namespace: &str) -> Option<By> {
+    if !OptOut::is_allowed_by(set) {
+        return None;
+    }
+    [(By::Pod, of_pod), (By::Namespace, of_namespace)]
+        .into_iter()
+        .find_map(|(by, text)| Names::from_annotation(text).cover(set).then_some(by))
 }
 
 /// Returns which of the sets that match a Pod the Pod or its Namespace asks to leave out, in the order of `matched`. The
@@ -98,23 +93,23 @@ pub fn is_left_out<'a>(set: &SidecarSet, annotations: impl IntoIterator<Item = &
 /// # Errors
 /// The Namespace could not be read. The reason is about the first set for which it had to be.
 pub fn opted_out(matched: &[&CompiledSet<'_>], query: Query<'_>, lookup: &dyn Lookup) -> Result<Vec<OptedOut>, Reason> {
-    let of_pod = Names::of(query.pod.annotations());
-    let is_undecided = |set: &&&CompiledSet<'_>| allows(set) && !of_pod.cover(set);
+    let of_pod = query.pod.annotations().and_then(|all| all.get(OPT_OUT_OF)).and_then(Value::as_str);
+    let of_pod = Names::from_annotation(of_pod.unwrap_or_default());
+    let is_undecided = |set: &&&CompiledSet<'_>| OptOut::is_allowed_by(set.manifest()) && !of_pod.cover(set.manifest());
     let namespace = match matched.iter().find(is_undecided) {
         None => None,
         Some(set) => namespace_object(query.namespace, lookup).map_err(|failure| {
-            let what = format!("Namespace \"{}\"", query.namespace);
             let field = FieldPath::new("metadata.annotations").key(OPT_OUT).to_string();
-            Reason::unreadable(&field, &what, &failure, ("v1", "Namespace")).about(set.name)
+            unreadable_namespace(&field, query, failure).about(set.name)
         })?,
     };
-    let annotations = namespace.as_ref().and_then(|object| object.pointer("/metadata/annotations")?.as_object());
-    let of_namespace = Names::of(annotations);
+    let of_namespace = namespace.as_ref().map(|object| json::text(object, &["metadata", "annotations", OPT_OUT_OF]));
+    let of_namespace = Names::from_annotation(of_namespace.unwrap_or_default());
     let asked = |set: &&CompiledSet<'_>| {
-        let is_allowed = allows(set);
-        let by = if of_pod.cover(set) {
+        let is_allowed = OptOut::is_allowed_by(set.manifest());
+        let by = if of_pod.cover(set.manifest()) {
             By::Pod
-        } else if is_allowed && of_namespace.cover(set) {
+        } else if is_allowed && of_namespace.cover(set.manifest()) {
             By::Namespace
         } else {
             return None;
@@ -124,9 +119,9 @@ pub fn opted_out(matched: &[&CompiledSet<'_>], query: Query<'_>, lookup: &dyn Lo
     Ok(matched.iter().filter_map(asked).collect())
 }
 
-/// Whether one of these leaves a set out.
-pub fn leaves_out(opted_out: &[OptedOut], set: &CompiledSet<'_>) -> bool {
-    opted_out.iter().any(|one| one.is_allowed && one.sidecar_set == set.name)
+/// Returns the one of these that leaves a set out, if one does.
+pub fn leaving_out<'a>(opted_out: &'a [OptedOut], set: &CompiledSet<'_>) -> Option<&'a OptedOut> {
+    opted_out.iter().find(|one| one.is_allowed && one.sidecar_set == set.name)
 }
 
 #[cfg(test)]

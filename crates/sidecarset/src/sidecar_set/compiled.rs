@@ -90,9 +90,9 @@ impl<'a> CompiledSet<'a> {
         self.origin == Origin::Settings
     }
 
-    /// Returns an annotation, or `""` if it is absent. A head ([`HEAD`]) has none.
-    pub fn annotation(&self, key: &str) -> &'a str {
-        self.set.annotation(key)
+    /// Returns the `SidecarSet` that was compiled, which may be a head ([`HEAD`]).
+    pub const fn manifest(&self) -> &'a SidecarSet {
+        self.set
     }
 
     /// Returns the full `SidecarSet`, defaulted and hashed.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Installation, SOON, create, dry_run, names, pod};
 
-const OF: &str = "pillion.dev/opt-out-of";
+const OPT_OUT_OF: &str = "pillion.dev/opt-out-of";
 
 /// `profiler`, which may be left out, with an identity, and `scan`, which may not.
 fn settings() -> Value {
@@ -50,8 +50,8 @@ async fn opt2_pods_and_namespaces_leave_out_what_allows_it() {
         names(&serde_json::to_value(created).unwrap(), "/spec/containers")
     };
     assert_eq!(containers(&web(&json!({}))).await, ["app", "profiler", "scan"]);
-    assert_eq!(containers(&web(&json!({OF: "profiler,scan"}))).await, ["app", "scan"]);
-    let mut stored = web(&json!({OF: "profiler"}));
+    assert_eq!(containers(&web(&json!({OPT_OUT_OF: "profiler,scan"}))).await, ["app", "scan"]);
+    let mut stored = web(&json!({OPT_OUT_OF: "profiler"}));
     stored.metadata.name = Some("stored".to_owned());
     let stored = pods.create(&PostParams::default(), &stored).await.unwrap();
     assert_ne!(stored.spec.unwrap().service_account_name.as_deref(), Some("profiler"));
@@ -66,7 +66,7 @@ async fn opt2_pods_and_namespaces_leave_out_what_allows_it() {
     // The server follows the annotation of the Namespace.
     let namespaces: Api<Namespace> = Api::all(client);
     let annotate = async |value: Value| {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {OF: value}}}));
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {OPT_OUT_OF: value}}}));
         namespaces.patch(&name, &PatchParams::default(), &patch).await.unwrap();
     };
     annotate("profiler, scan".into()).await;

@@ -36,7 +36,8 @@ fn set(name: &str, annotations: &Value) -> SidecarSet {
     }))
 }
 
-/// Those that allow it, a canary of one of them, and one that does not.
+/// Two SidecarSets that may be left out, `log` and its canary, and two that may not: `mesh`, and `wrong`, whose annotation
+/// has an unknown value.
 fn sets() -> Vec<SidecarSet> {
     vec![
         set("log", &json!({OPT_OUT: "Allowed"})),
@@ -94,18 +95,20 @@ fn opt3_a_namespace_that_cannot_be_read_refuses_the_pod() {
 }
 
 #[rstest]
-#[case::of_the_pod("log", &["a, log"], true)]
-#[case::of_the_namespace("log", &["", "log"], true)]
-#[case::of_the_base("log-canary", &["log"], true)]
-#[case::others("log", &["logs", "mesh"], false)]
-#[case::not_allowed("mesh", &["mesh"], false)]
-#[case::an_unknown_value("wrong", &["wrong"], false)]
+#[case::of_the_pod("log", "a, log", "", Some(By::Pod))]
+#[case::of_the_namespace("log", "", "log", Some(By::Namespace))]
+#[case::of_both("log", "log", "log", Some(By::Pod))]
+#[case::of_the_base("log-canary", "log", "", Some(By::Pod))]
+#[case::others("log", "logs", "mesh", None)]
+#[case::not_allowed("mesh", "mesh", "mesh", None)]
+#[case::an_unknown_value("wrong", "wrong", "", None)]
 fn opt5_a_set_alone_is_judged_as_among_others(
     #[case] name: &str,
-    #[case] annotations: &[&str],
-    #[case] expected: bool,
+    #[case] of_pod: &str,
+    #[case] of_namespace: &str,
+    #[case] expected: Option<By>,
 ) {
     let sets = sets();
     let set = sets.iter().find(|set| set.name() == name).unwrap();
-    assert_eq!(is_left_out(set, annotations.iter().copied()), expected);
+    assert_eq!(left_out_by(set, of_pod, of_namespace), expected);
 }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use pillion_inject::matching::{Query, is_match, opt_out, precedence};
+use pillion_inject::matching::{Query, is_match, names_of_injected, precedence};
 use pillion_kubernetes::json;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
@@ -83,11 +83,11 @@ impl<'a> Selection<'a> {
             // Whether a Namespace that is not given is selected is unknown.
             let selects = |set: &&CompiledSet<'_>| is_match(set, query, &Files(self.documents)).unwrap_or_default();
             let matched: Vec<&CompiledSet<'_>> = compiled.iter().filter(selects).collect();
-            let in_effect = precedence::in_effect(&matched);
-            let matched: Vec<_> = matched.into_iter().filter(|set| in_effect.contains(set.name)).collect();
-            let opted_out = opt_out::opted_out(&matched, query, &Files(self.documents)).unwrap_or_default();
-            for set in matched.iter().filter(|set| !opt_out::leaves_out(&opted_out, set)) {
-                selected.entry(set.name).or_default().push(created);
+            // A Namespace that cannot be read leaves nothing out.
+            let injected = names_of_injected(&matched, query, &Files(self.documents));
+            let injected = injected.unwrap_or_else(|_| precedence::in_effect(&matched));
+            for name in injected {
+                selected.entry(name).or_default().push(created);
             }
         }
         selected
