@@ -73,6 +73,7 @@ impl Kind {
         let field = reason.field.as_str();
         let kinds = [
             ("spec.namespaceSelector", Self::NamespaceUnreadable),
+            ("metadata.annotations[pillion.dev/opt-out]", Self::NamespaceUnreadable),
             ("spec.selector", Self::SelectorInvalid),
             ("spec.injectionStrategy", Self::Revision),
             ("spec.updateStrategy", Self::UpdateStrategy),

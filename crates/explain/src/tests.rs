@@ -235,6 +235,27 @@ fn match8_a_base_gives_way_to_its_canary() {
     assert!(matches!(decision(true), Decision::Injected(_)));
 }
 
+#[rstest]
+#[case::opt2_is_left_out(
+    "prod",
+    "s",
+    "OPT-2 OptedOut metadata.annotations[pillion.dev/opt-out-of]: of the Pod leaves \"s\" out, which the SidecarSet allows"
+)]
+#[case::opt3_asks_a_namespace_that_cannot_be_read(
+    "broken",
+    "",
+    "MATCH-6 NamespaceUnreadable metadata.annotations[pillion.dev/opt-out]: Namespace \"broken\" could not be read: no answer in time"
+)]
+fn a_set_that_may_be_left_out(#[case] namespace: &str, #[case] of_pod: &str, #[case] expected: &str) {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({"pillion.dev/opt-out-of": of_pod});
+    let allowed = set("s", &json!({"annotations": {"pillion.dev/opt-out": "Allowed"}}));
+    let found = findings(&explained(namespace, &pod, &[allowed]).sets[0].decision);
+    let said: Vec<String> =
+        found.iter().map(|finding| format!("{} {} {finding}", finding.kind.rule(), finding.kind.name())).collect();
+    assert_eq!(said, [expected]);
+}
+
 #[test]
 fn sets_without_fault_are_withheld_while_another_refuses() {
     let clash = set("x", &json!({"containers": [{"name": "main", "image": "i:1"}]}));
