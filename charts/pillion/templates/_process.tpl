@@ -122,7 +122,7 @@ spec:
               protocol: TCP
             {{- end }}
           startupProbe:
-            {{- include "pillion.probe" (dict "path" "/healthz" "period" 2 "failures" 30) | nindent 12 }}
+            {{- include "pillion.probe" (dict "path" "/healthz" "period" 2 "failures" 150) | nindent 12 }}
           livenessProbe:
             {{- include "pillion.probe" (dict "path" "/healthz" "period" 10 "failures" 3) | nindent 12 }}
           readinessProbe:

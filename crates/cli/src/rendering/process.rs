@@ -215,7 +215,7 @@ impl<'a> Process<'a> {
             "args": container.arguments,
             "ports": ports,
             // The process may first have to compile a module or list objects.
-            "startupProbe": probe(paths::HEALTHZ, 2, 30),
+            "startupProbe": probe(paths::HEALTHZ, 2, 150),
             "livenessProbe": probe(paths::HEALTHZ, 10, 3),
             "readinessProbe": probe(paths::READYZ, 5, 2),
             "resources": container.resources,

@@ -9,14 +9,14 @@ mod upgrade;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use pillion_testenv::{Cluster, Options, tool, until};
 use pillion_testkit::module::workspace;
 use tokio::task::spawn_blocking;
 
-use self::node::Node;
+use self::node::{Node, OURS};
 use crate::chart_life::everything;
 use crate::support::{kubewarden, program};
 
@@ -95,8 +95,8 @@ impl<'a> Reader<'a> {
 
     async fn run(&self, mut command: Command) -> String {
         let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{printed}\n{}", self.logs());
+        let printed = printed(&output);
+        assert!(output.status.success(), "{printed}\n{}\n{}", self.logs(), self.in_cluster());
         printed
     }
 
@@ -126,6 +126,20 @@ impl<'a> Reader<'a> {
         assert!(is_empty, "left: {:#?}", left().await);
     }
 
+    /// Returns what the cluster says about Pods and their containers, for the message of a failed test.
+    fn in_cluster(&self) -> String {
+        let questions: [&[&str]; 3] = [
+            &["get", "pods,events", "--all-namespaces", "--output=wide"],
+            &["logs", "--namespace=pillion-system", &format!("--selector={OURS}"), "--prefix", "--tail=50"],
+            &["logs", "--namespace=pillion-system", &format!("--selector={OURS}"), "--prefix", "--tail=50", "--previous"],
+        ];
+        let answer = |arguments: &&[&str]| match self.command("kubectl".into()).args(*arguments).output() {
+            Ok(output) => printed(&output),
+            Err(error) => error.to_string(),
+        };
+        questions.iter().map(answer).collect::<Vec<_>>().join("\n")
+    }
+
     /// Returns the logs of the programs, for the message of a failed test.
     fn logs(&self) -> String {
         let logs = std::fs::read_dir(self.cluster.folder().join("logs")).unwrap();
@@ -133,6 +147,11 @@ impl<'a> Reader<'a> {
         let ours = names.filter(|name| name.starts_with("pillion") || name == "server");
         ours.map(|name| format!("{name}:\n{}", self.cluster.log(&name))).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns what a command has written.
+fn printed(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// Returns the search path with the folders of helm, kubectl and this build's `pillion` first.

@@ -17,8 +17,8 @@ use tokio::time::sleep;
 
 use crate::support::{deployments, get, program};
 
-/// The label of Pillion's Deployments and Services.
-const OURS: &str = "app.kubernetes.io/name=pillion";
+/// The label of Pillion's Deployments, Services and Pods.
+pub const OURS: &str = "app.kubernetes.io/name=pillion";
 const LOOK: Duration = Duration::from_millis(200);
 /// Seconds that a process gets to end.
 const GRACE: u8 = 10;
