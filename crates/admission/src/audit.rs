@@ -15,6 +15,8 @@ pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
 pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
 /// The `SidecarSet`s that match the Pod and that it or its Namespace leaves out, ascending, joined by commas.
 pub const OPTED_OUT_SIDECAR_SETS: &str = "opted-out-sidecarsets";
+/// The containers that get the token of the Pod's own account, joined by commas, if not all do (TCN-7).
+pub const TOKEN_CONTAINERS: &str = "token-containers";
 /// The reason why the ConfigMap of `bundleRef` could not be used.
 pub(crate) const BUNDLE_UNAVAILABLE: &str = "bundle-unavailable";
 
@@ -48,5 +50,8 @@ pub fn identities(decision: &Decision, annotations: &mut BTreeMap<&'static str, 
         if !text.is_empty() {
             annotations.insert(name, text);
         }
+    }
+    if let Some(narrowed) = &decision.narrowed {
+        annotations.insert(TOKEN_CONTAINERS, narrowed.holders().into_iter().collect::<Vec<_>>().join(","));
     }
 }

@@ -139,10 +139,11 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let rules = &settings.service_accounts;
     let Selection { sets, left_out, opted_out, mut reasons } = matching::select(&compiled, query, context.sources());
     let identities = Identities::collect(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
-    let identities = identities.unwrap_or_else(|more| {
+    let mut identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
         Identities::default()
     });
+    reasons.extend(identities.narrow(request.object, &accounts_in, rules, lookup).err());
     if !sets.is_empty() && pod.parts() > PARTS_MAX {
         reasons.push(too_many_parts());
         return Err(reasons);
@@ -152,10 +153,11 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         if gate && !identities.asking.is_empty() {
             order = order::check(pod, &sets);
         }
-        if gate && reasons.is_empty() {
+        let is_judged = gate || identities.token_containers.is_some();
+        if is_judged && reasons.is_empty() {
             reasons = pod_identity::assert(&identities, &sets, request.object, &accounts_in, rules, lookup);
             reasons.append(&mut order.reasons);
-        } else if !gate {
+        } else if !is_judged {
             reasons.extend(pod_identity::without(request.object));
         }
         // A Pod without any of the sidecars has not passed the mutating policy, which might refuse it. Go on to find
@@ -168,15 +170,16 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     // The mutating policy has already told about the Pod.
     let opted_out = if settings.role == Role::Assert { Vec::new() } else { opted_out };
     let left_out = left_out.iter().map(LeftOut::to_string).chain(opted_out.iter().map(OptedOut::to_string));
-    if sets.is_empty() {
+    if sets.is_empty() && identities.are_as_without() {
         reasons.extend(pod_identity::without(request.object));
-        let (warnings, audit) = (left_out.collect(), audit::opted_out(&opted_out));
+        let told = if settings.role == Role::Assert { Vec::new() } else { identities.warnings };
+        let (warnings, audit) = (left_out.chain(told).collect(), audit::opted_out(&opted_out));
         return unless(reasons, Outcome { warnings, audit, ..Verdict::Unchanged.into() });
     }
     let how = pillion_inject::Context {
         now,
         sort_by_name: settings.gates.sort_sidecar_containers_by_name,
-        hides_tokens: (!identities.asking.is_empty())
+        hides_tokens: (!identities.are_as_without())
             .then_some(Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers }),
         other_webhooks: Some(&settings.other_webhooks),
     };
@@ -195,7 +198,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     audit.extend(audit::opted_out(&opted_out));
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
-    if identities.asking.is_empty() {
+    if identities.are_as_without() {
         reasons.extend(pod_identity::without(object));
     } else {
         match identities.settle(object.take(), &injected.sidecars, &accounts_in, rules, lookup) {
@@ -203,6 +206,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
                 audit::identities(&decision, &mut audit);
                 reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
                 injected.warnings.extend(settled.warnings);
+                injected.warnings.extend(identities.wanted(&settled.pod, &decision));
                 let exposure = identities.exposure(&sets, &decision, &injected.sidecars);
                 match pod_identity::judge_exposure(&settled.pod, &exposure, &sets, rules) {
                     Ok(warnings) => injected.warnings.extend(warnings),

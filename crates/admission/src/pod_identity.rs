@@ -12,6 +12,7 @@ use pillion_identity::names;
 use pillion_identity::partners::Side;
 use pillion_identity::rules::{self, Rules};
 use pillion_identity::sharing::{self, Party, Used};
+use pillion_identity::token_containers::{self, By, TokenContainers};
 pub use pillion_identity::tokens::account_of as account;
 use pillion_identity::tokens::exposure::Exposure;
 use pillion_identity::tokens::held::shown;
@@ -22,6 +23,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::Lookup;
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::made;
+use pillion_sidecarset::names::TOKEN_CONTAINERS;
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar::names_in_pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -36,13 +38,15 @@ pub fn is_mirror(pod: &Value) -> bool {
     json::at(pod, &["metadata", "annotations", MIRROR]).is_some_and(|value| !value.is_null())
 }
 
-/// The identities that the injected sets request.
+/// Who is to hold a token in a Pod.
 #[derive(Clone, Debug, Default)]
 pub struct Identities {
     /// The sets that name an account (M in IDP-7).
     pub asking: Vec<Asking>,
     /// The identity fields of the sets that name none, by name. Only their partners matter.
     pub beside: BTreeMap<String, Declared>,
+    /// The containers that get the token of the Pod's own account; `None` if all do (TCN-1).
+    pub token_containers: Option<TokenContainers>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
@@ -109,15 +113,55 @@ impl Identities {
         if reasons.is_empty() { Ok(self) } else { Err(reasons) }
     }
 
+    /// Reads which containers of a Pod in this namespace get the token of its own account (TCN-1 to TCN-3).
+    ///
+    /// # Errors
+    /// As [`TokenContainers::of_pod`].
+    pub fn narrow(&mut self, pod: &Value, namespace: &str, rules: &Rules, lookup: &dyn Lookup) -> Result<(), Reason> {
+        self.token_containers = TokenContainers::of_pod(pod, namespace, rules, lookup)?;
+        if token_containers::is_annotated(pod) && rules.protects(namespace) {
+            self.warnings.push(format!(
+                "the annotation {TOKEN_CONTAINERS} has no effect: the namespace \"{namespace}\" is protected \
+                 (serviceAccounts.protectedNamespaces)"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the tokens of a Pod stay as Kubernetes mounts them.
+    pub fn are_as_without(&self) -> bool {
+        self.asking.is_empty() && self.token_containers.is_none()
+    }
+
+    /// Returns warnings about the names of containers that the Pod wants to give its token (TCN-3).
+    pub fn wanted(&self, pod: &Value, decision: &Decision) -> Vec<String> {
+        let Some(wanted) = &self.token_containers else { return Vec::new() };
+        let there: BTreeSet<_> = tokens::containers(pod).map(pod::name).collect();
+        let unknown = wanted.without_container(&there).into_iter();
+        let unknown = unknown.map(|name| format!("{} has \"{name}\", and no container has this name", wanted.by));
+        let account = decision.account.as_ref().filter(|_| decision.narrowed.is_none());
+        let in_vain = account.filter(|_| wanted.by == By::Pod).map(|account| {
+            format!(
+                "{} has no effect: the Pod gets the ServiceAccount \"{account}\", which is for its sidecars",
+                By::Pod
+            )
+        });
+        unknown.chain(in_vain).collect()
+    }
+
     /// Returns the account of a Pod after injection.
     pub fn app<'a>(&self, pod: &'a Value, owners: &Owners, rules: &'a Rules) -> App<'a> {
         let volumes = Volumes::from_pod(pod, &rules.trusted_csi_drivers);
         // Only owners of the token of the Pod's account may have further tokens (TOK-0).
         let sharing = self.asking.iter().filter(|set| set.declared.mode != Mode::Isolate);
         let sharing = sharing.filter_map(|set| owners.get(&set.sidecar_set)).flatten().map(String::as_str).collect();
+        let account = account(pod);
         App {
-            account: account(pod),
-            automount: if volumes.is_misled() {
+            account,
+            // A Pod that gives its token to some containers has automounting turned off for that alone (TCN-4).
+            automount: if volumes.is_narrowed(account) {
+                None
+            } else if volumes.is_misled() {
                 Some(false)
             } else {
                 json::at(pod, &["spec", "automountServiceAccountToken"]).and_then(Value::as_bool)
@@ -155,7 +199,11 @@ impl Identities {
         lookup: &dyn Lookup,
     ) -> Result<Decision, Vec<Reason>> {
         let app = self.app(pod, owners, rules);
-        decide::decide(&self.asking, app, namespace, rules, lookup)
+        let decision = decide::decide(&self.asking, app, namespace, rules, lookup)?;
+        Ok(match &self.token_containers {
+            Some(wanted) => tokens::narrow(decision, pod, wanted, owners, rules),
+            None => decision,
+        })
     }
 
     /// Gives the sidecars of a Pod their identities, after injection.

@@ -12,6 +12,7 @@ use pillion_identity::declared::{Mode, OnConflict};
 use pillion_identity::existence::{Existence, exists};
 use pillion_identity::rules::Rules;
 use pillion_identity::target::{SharedAccount, Shares};
+use pillion_identity::token_containers::{By, TokenContainers};
 use pillion_identity::tokens::{self, Owners, Settled};
 use pillion_identity::{merged, names};
 use pillion_inject::matching::{self, Query};
@@ -26,7 +27,7 @@ use serde_json::Value;
 
 use super::finding::Finding;
 
-/// The identity of a Pod in which at least one sidecar asks for an identity.
+/// The identity of a Pod in which at least one sidecar asks for an identity, or not every container gets the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodIdentity {
     /// The ServiceAccount of the Pod before admission.
@@ -40,8 +41,19 @@ pub struct PodIdentity {
     pub losing: Vec<String>,
     /// Whether containers outside the SidecarSets get the token of `account` (mode `Pod`).
     pub is_shared: bool,
-    /// Why other containers or users can still read the tokens of sidecars, one line each (TOK-9).
+    /// The containers that get the token of the Pod's own account, if not all do (TCN-4).
+    pub token_containers: Option<TokenHolders>,
+    /// Why other containers or users can still read these tokens, one line each (TOK-9, TCN-6).
     pub exposed: Vec<String>,
+}
+
+/// The containers that get the token of the Pod's own account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenHolders {
+    /// Their names, ascending, without those of SidecarSets.
+    pub containers: Vec<String>,
+    /// Who says so.
+    pub by: By,
 }
 
 /// A merged ServiceAccount.
@@ -150,6 +162,9 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
     let Asked { query, accounts_in } = asked;
     // Invalid fields are a reason to refuse the Pod, and are reported as such.
     let Identities { asking, .. } = Identities::collect(sets, true).unwrap_or_default();
+    let Context { settings, lookup, .. } = context;
+    let gate = settings.gates.service_account_injection;
+    let wanted = TokenContainers::of_pod(query.pod.as_value(), accounts_in, &settings.service_accounts, lookup);
     let each = |decision: Option<&Decision>, result: &dyn Fn(&Asking) -> Given| {
         let mut identities = BTreeMap::new();
         for set in &asking {
@@ -162,10 +177,7 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         }
         identities
     };
-    if asking.is_empty() {
-        return (None, BTreeMap::new());
-    }
-    if !context.settings.gates.service_account_injection {
+    if (asking.is_empty() || !gate) && !matches!(wanted, Ok(Some(_))) {
         return (None, each(None, &|_| Given::GateOff));
     }
     let original = match pod_identity::account(query.pod.as_value()) {
@@ -178,12 +190,13 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         merged: None,
         losing: Vec::new(),
         is_shared: false,
+        token_containers: None,
         exposed: Vec::new(),
     };
     let Some(Admitted { identities, injected, owners, decision, settled }) = admitted(asked, context, sets, outcome)
     else {
         explained.merged = not_ready(&asking, accounts_in, context, outcome);
-        return (Some(explained), each(None, &|_| Given::Withheld));
+        return (Some(explained), each(None, &|_| if gate { Given::Withheld } else { Given::GateOff }));
     };
     let account = pod_identity::account(&settled.pod);
     explained.account = Some(account.to_owned());
@@ -198,8 +211,12 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         let is_off = json::at(&settled.pod, &["spec", "automountServiceAccountToken"]) == Some(&Value::Bool(false));
         explained.is_shared = decision.account.is_some() && !is_off;
     }
+    explained.token_containers = decision.narrowed.as_ref().map(|narrowed| TokenHolders {
+        containers: narrowed.holders().into_iter().map(str::to_owned).collect(),
+        by: narrowed.by,
+    });
     explained.exposed = identities.exposure(sets, &decision, &owners).warnings(&settled.pod);
-    (Some(explained), each(Some(&decision), &|set| given(set, &decision)))
+    (Some(explained), each(Some(&decision), &|set| if gate { given(set, &decision) } else { Given::GateOff }))
 }
 
 /// Admission's intermediate results for an accepted Pod.
@@ -217,9 +234,10 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
         return None;
     }
     let Asked { query, accounts_in } = asked;
-    let identities = Identities::collect(sets, true).ok()?;
     let Context { settings, lookup, now, .. } = context;
     let rules = &settings.service_accounts;
+    let mut identities = Identities::collect(sets, settings.gates.service_account_injection).ok()?;
+    identities.narrow(query.pod.as_value(), accounts_in, rules, lookup).ok()?;
     let sort_by_name = settings.gates.sort_sidecar_containers_by_name;
     let hidden = Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers };
     let other_webhooks = Some(&settings.other_webhooks);

@@ -38,7 +38,8 @@ pub struct Explanation {
     /// The `SidecarSet`s, in the order of injection: those bound to the namespace by name first, then the others, each
     /// group sorted by name. Empty if the Pod cannot be decoded.
     pub sets: Vec<Explained>,
-    /// The Pod's identity; absent if no `SidecarSet` asks for one, or if the feature gate is off.
+    /// The Pod's identity; absent if all containers get the token as without Pillion, since no `SidecarSet` asks for an
+    /// identity, or the feature gate is off, and nothing says which containers get the token.
     pub identity: Option<PodIdentity>,
     /// The answer of admission.
     pub outcome: Outcome,

@@ -1,9 +1,13 @@
 //! The identities that the sidecars of a Pod request and get (IDP-7).
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use super::audience::AudienceToken;
 use super::declared::Declared;
 use super::names;
 use super::partners::{Origin, Side};
+use super::token_containers::By;
 
 /// A SidecarSet that is injected into the Pod and names an account.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +51,47 @@ pub struct Grant {
     pub audiences: Vec<AudienceToken>,
 }
 
+/// A Pod that gives the token of its own account to some of its containers alone (TCN-4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Narrowed {
+    /// The account that the Pod runs under.
+    pub account: String,
+    /// Who says which containers get the token.
+    pub by: By,
+    /// The containers into which Pillion mounts the token, besides those of SidecarSets, in the order of the Pod.
+    pub containers: Vec<String>,
+    /// The containers that may hold the token and have a mount of their own in its place.
+    pub on_their_own: BTreeSet<String>,
+    /// The volumes whose tokens are all for other audiences than the API server. Every container may use them.
+    pub for_others: BTreeSet<String>,
+}
+
+impl Narrowed {
+    /// Returns the names of the containers that may hold the token, besides those of SidecarSets.
+    pub fn holders(&self) -> BTreeSet<&str> {
+        self.containers.iter().chain(&self.on_their_own).map(String::as_str).collect()
+    }
+}
+
+/// Names the containers that hold the token: `"app", "worker"`, or `no container`.
+impl fmt::Display for Narrowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holders = self.holders();
+        if holders.is_empty() {
+            return f.write_str("no container");
+        }
+        let named: Vec<String> = holders.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
+        f.write_str(&named.join(", "))?;
+        match holders.len().saturating_sub(NAMES_MAX) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The maximum number of names in a message.
+const NAMES_MAX: usize = 8;
+
 /// The identities of a Pod and its sidecars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
@@ -66,6 +111,8 @@ pub struct Decision {
     pub kept: Vec<(String, String)>,
     /// SidecarSets that get the identity of a merged account, and so none of their tokens for other audiences (AUD-6).
     pub without_audiences: Vec<String>,
+    /// Which containers get the token of the Pod's own account, if not all do (TCN-4).
+    pub narrowed: Option<Narrowed>,
 }
 
 impl Grant {
@@ -82,13 +129,21 @@ impl Decision {
     ///
     /// If the app may hold tokens of the account, too, the volume of a set with tokens for other audiences has another
     /// name. Otherwise a webhook could turn automounting on again after the account was given to the sidecars alone, and
-    /// the twin would take the Pod for one that ran under the account before.
+    /// the twin would take the Pod for one that ran under the account before. The same holds for all volumes of a Pod that
+    /// gives the token of its own account to some containers (TCN-4).
     pub fn volume_of(&self, grant: &Grant) -> String {
-        let mut id = grant.credential();
+        let credential = grant.credential();
         let is_private = self.private.as_ref() == Some(&grant.account);
-        if grant.token == Token::OfPod && !grant.audiences.is_empty() && !is_private {
-            id.push('\n');
+        let is_own = self.narrowed.is_some() || (!grant.audiences.is_empty() && !is_private);
+        if grant.token == Token::OfPod && is_own {
+            names::own_token_volume(&credential)
+        } else {
+            names::token_volume(&credential)
         }
-        names::token_volume(&id)
+    }
+
+    /// Returns the account that the Pod runs under, if not all of its containers may hold the token.
+    pub fn limited(&self) -> Option<&str> {
+        self.private.as_deref().or_else(|| self.narrowed.as_ref().map(|of| of.account.as_str()))
     }
 }

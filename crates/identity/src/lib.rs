@@ -2,7 +2,8 @@
 //!
 //! * [`declared`]: the fields of a SidecarSet. [`audience`]: the list of tokens for other audiences. [`changes`]: the
 //!   fields that an update changes. [`author`]: whether the author may change them. [`rules`]: the cluster's settings.
-//!   [`decide`]: the identity that a Pod gets. [`content`]: what the containers of an identity may not have. [`partners`],
+//!   [`decide`]: the identity that a Pod gets. [`token_containers`]: which containers get the token of its own account.
+//!   [`content`]: what the containers of an identity may not have. [`partners`],
 //!   [`sharing`] and [`target`]: which SidecarSets trust each other, and may share a volume or an account.
 //! * [`names`] and [`merged`]: names and contents of the objects that the controller makes. They are functions here
 //!   because the policy checks these objects, too.
@@ -39,6 +40,8 @@ pub mod sidecar_set;
 pub mod target;
 #[cfg(test)]
 mod testing;
+pub mod token_container_rules;
+pub mod token_containers;
 pub mod tokens;
 pub mod validation;
 pub mod warnings;

@@ -71,6 +71,12 @@ pub fn token_volume(credential: &str) -> String {
     format!("{TOKEN_VOLUME_PREFIX}{}", short_hash(credential))
 }
 
+/// Returns the name of the volume through which containers get a token of an account that is the Pod's own, from its
+/// [`credential`]. A Pod with an account for its sidecars never has such a volume (TCN-4).
+pub fn own_token_volume(credential: &str) -> String {
+    token_volume(&format!("{credential}\n"))
+}
+
 /// Returns the finalizer that a SidecarSet keeps on the merged objects that it needs (MRG-7).
 pub fn finalizer(sidecar_set: &str) -> String {
     format!("{FINALIZER_PREFIX}{sidecar_set}")

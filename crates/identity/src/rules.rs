@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::Deserializer;
 
 use super::drivers::Drivers;
+use super::token_container_rules::TokenContainerRules;
 use super::workload_identity::CloudWebhook;
 use crate::deny_permissions;
 #[cfg(feature = "schema")]
@@ -238,6 +239,10 @@ pub struct Rules {
     /// leaves containers out.
     // TOK-15
     pub skip_containers: Vec<CloudWebhook>,
+    /// Which containers get the token of their Pod's ServiceAccount, where the annotation `pillion.dev/token-containers` of
+    /// the Pod does not say it. By default, all do.
+    // TCN-2
+    pub token_containers: TokenContainerRules,
     /// Guards of Pods that run already. Each is off by default, and has a policy or webhook of its own.
     // AFT-1
     pub guards: Guards,
@@ -269,6 +274,7 @@ impl Default for Rules {
             root_ca_publishers: Vec::new(),
             trusted_csi_drivers: TRUSTED_CSI_DRIVERS.map(str::to_owned).into(),
             skip_containers: Vec::new(),
+            token_containers: TokenContainerRules::default(),
             guards: Guards::default(),
         }
     }

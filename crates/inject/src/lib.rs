@@ -154,7 +154,7 @@ pub fn plan<'a>(pod: Pod<'_>, sets: &'a [SidecarSet], context: Context<'a>) -> R
     let additions = Additions { init_containers, containers, volumes };
     warnings.append(&mut warnings::unsuited(source, sets, &records, additions));
     let mut annotations = plan.annotated(source, sets, (records, without_image));
-    if context.hides_tokens.is_some() {
+    if context.hides_tokens.is_some_and(|hidden| !hidden.asking.is_empty()) {
         annotations.extend(order::record(source, sets).map(|own| (order::OWN_CONTAINERS.to_owned(), own.into())));
     }
     let annotations = Some(annotations);

@@ -7,6 +7,7 @@ use pillion_json::go as go_json;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::{Code, Reason};
+use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
@@ -89,15 +90,27 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn reason(&self, key: &str, error: MergeError) -> Reason {
+    /// TCN-8: the reason to refuse a Pod of which a SidecarSet wants to decide who gets its token.
+    fn of_token_containers(&self) -> Reason {
+        let field = self.field(names::TOKEN_CONTAINERS);
+        let problem = "no SidecarSet decides which containers of a Pod get its token";
+        Reason::new(Code::Invalid, field, problem.to_owned(), "remove the annotation from the SidecarSet")
+            .about(self.set)
+    }
+
+    /// Returns the path of the annotation in the SidecarSet.
+    fn field(&self, key: &str) -> String {
         let list = FieldPath::new("spec");
-        let entry = list.item("patchPodMetadata", self.entry);
+        list.item("patchPodMetadata", self.entry).child("annotations").key(key).to_string()
+    }
+
+    fn reason(&self, key: &str, error: MergeError) -> Reason {
         let remedy = match error {
             MergeError::Document => "make the Pod's annotation a JSON object or remove it",
             MergeError::Patch => "make the SidecarSet's value a JSON object",
         };
         let problem = format!("cannot be merged into the Pod's annotation: {}", error.as_str());
-        Reason::new(Code::Invalid, entry.child("annotations").key(key), problem, remedy).about(self.set)
+        Reason::new(Code::Invalid, self.field(key), problem, remedy).about(self.set)
     }
 }
 
@@ -114,6 +127,7 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
 fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -> (Option<Object>, Vec<Reason>) {
     let mut patched: Option<Object> = None;
     let mut reasons = too_long(&writes);
+    reasons.extend(writes.get(names::TOKEN_CONTAINERS).into_iter().flatten().map(Write::of_token_containers));
     if !reasons.is_empty() {
         return (None, reasons);
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::json;
+
 /// A reference to one object of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
@@ -101,6 +103,20 @@ impl Lookup for Memo<'_> {
     fn get_cached(&self, object: &ObjectRef) -> Answer {
         self.inner.get_cached(object)
     }
+}
+
+/// Returns a Namespace, or `None` if it does not exist.
+///
+/// # Errors
+/// The Namespace could not be read.
+pub fn namespace(name: &str, lookup: &dyn Lookup) -> Answer {
+    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: name.to_owned() };
+    let found = lookup.get(&object)?;
+    // An answer with another name is not this Namespace.
+    if found.as_ref().is_some_and(|found| json::text(found, &["metadata", "name"]) != name) {
+        return Err(Failure::Unavailable);
+    }
+    Ok(found)
 }
 
 /// Classifies the text of a host's error: the policy server reports every error as a string.

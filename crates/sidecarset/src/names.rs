@@ -23,6 +23,9 @@ pub const SIDECAR_SET_NAME_LABEL: &str = "kruise.io/sidecarset-name";
 /// On every Namespace: its name. The API server sets this label.
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
+/// On a Pod or a Namespace: the containers that get the token of the Pod's ServiceAccount, joined by commas (TCN-1).
+pub const TOKEN_CONTAINERS: &str = "pillion.dev/token-containers";
+
 /// The environment variable that is `true` in every injected container (INJ-17).
 pub const ENV_IS_INJECTED: &str = "IS_INJECTED";
 /// The environment variable with the version annotation of a hot-upgrade container (INJ-21).

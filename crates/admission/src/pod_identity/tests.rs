@@ -15,6 +15,7 @@ use serde_json::json;
 
 mod arrivals;
 mod exposure;
+mod token_containers;
 
 use super::*;
 use crate::pod::{Context, PodRequest, admit};

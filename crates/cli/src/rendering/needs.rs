@@ -17,7 +17,8 @@ use super::answers::running::Listed;
 /// A kind of object that is read by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
-    /// For a `namespaceSelector`, for SidecarSets that a Namespace may leave out (OPT-3), and before the policy refuses to delete an object of a namespace.
+    /// For a `namespaceSelector`, for SidecarSets that a Namespace may leave out (OPT-3), for the containers that get the
+    /// token (TCN-2), and before the policy refuses to delete an object of a namespace.
     Namespace,
     /// For the whitelist of `patchPodMetadata`, and for bundles.
     ConfigMap,
@@ -107,21 +108,23 @@ impl Needs {
             }
         };
         let for_pods = [
-            (Read::Namespace, sets.any(reads_namespace)),
+            (Read::Namespace, sets.any(reads_namespace) || rules.token_containers.namespaces),
             (Read::ControllerRevision, sets.any(|set| sets.names_a_revision_elsewhere(set))),
             (Read::ServiceAccount, has_identities && sets.any(|set| declared(set).service_account.is_some())),
             (Read::Role, has_identities && sets.may_merge()),
             (Read::RoleBinding, has_identities && sets.may_merge()),
         ];
         part(Part::Pods, true, &for_pods);
-        part(Part::Assert, has_identities, &for_pods);
+        // Without the gate, the annotation of a Pod counts all the same; nothing but that Pod asks for a twin then.
+        let limits_tokens = has_identities || rules.token_containers.is_set();
+        part(Part::Assert, limits_tokens, &for_pods);
         let for_sets = [
             (Read::ConfigMap, reads_whitelist),
             (Read::ControllerRevision, true),
             (Read::ServiceAccount, has_identities),
         ];
         part(Part::Sidecarsets, true, &for_sets);
-        part(Part::Guards, has_identities || rules.protect_default, &[(Read::Namespace, true)]);
+        part(Part::Guards, limits_tokens || rules.protect_default, &[(Read::Namespace, true)]);
         part(Part::Exec, rules.guards.exec, &[(Read::Pod, true)]);
         part(Part::Images, rules.guards.images, &[]);
         part(Part::TokenRequests, rules.guards.token_requests, &[]);

@@ -108,7 +108,7 @@ mod tests {
         json!({"envFrom": [{"secretRef": {"name": "sidecarset-token-0123456789abcdef"}}]}),
         "takes its environment from the Secret \"sidecarset-token-0123456789abcdef\""
     )]
-    #[case::processes(json!({"targetContainerName": "agent"}), "shares the processes of the sidecar \"agent\"")]
+    #[case::processes(json!({"targetContainerName": "agent"}), "shares the processes of the container \"agent\"")]
     fn e7_ephemeral_containers_may_not_reach_a_sidecars_token(#[case] mut container: Value, #[case] what: &str) {
         container["name"] = json!("debugger");
         let findings = judged(&json!([container]), &Rules::default());

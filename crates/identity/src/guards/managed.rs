@@ -123,7 +123,7 @@ mod tests {
             assert_eq!((object.kind, object.name.as_str()), ("Namespace", "web"));
             match self.0 {
                 "" => Err(Failure::Timeout),
-                phase => Ok(Some(json!({"status": {"phase": phase}}))),
+                phase => Ok(Some(json!({"metadata": {"name": object.name}, "status": {"phase": phase}}))),
             }
         }
     }

@@ -14,7 +14,7 @@ pub mod trust_anchor;
 
 use pillion_kubernetes::authorizer::Author;
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{self, Failure, Lookup};
 use pillion_kubernetes::operation::Operation;
 use pillion_kubernetes::outcome::Reason;
 use serde_json::Value;
@@ -65,10 +65,8 @@ pub fn is_exempt(author: &Author, rules: &Rules) -> bool {
 /// # Errors
 /// The namespace could not be read.
 fn is_terminating(namespace: &str, lookup: &dyn Lookup) -> Result<bool, Failure> {
-    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
     // Objects of a namespace that no longer exists may be deleted.
-    Ok(lookup
-        .get(&object)?
+    Ok(lookup::namespace(namespace, lookup)?
         .is_none_or(|found| json::text(&found, &["status", "phase"]) == "Terminating" || json::is_terminating(&found)))
 }
 

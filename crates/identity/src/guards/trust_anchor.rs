@@ -118,7 +118,7 @@ mod tests {
             match self.0 {
                 "" => Err(Failure::Timeout),
                 "unasked" => panic!("asked for a Namespace"),
-                phase => Ok(Some(json!({"status": {"phase": phase}}))),
+                phase => Ok(Some(json!({"metadata": {"name": object.name}, "status": {"phase": phase}}))),
             }
         }
     }

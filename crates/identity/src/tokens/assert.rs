@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::foreign::{self, Known};
 use super::give;
 use super::granted::{Credential, Granted};
-use super::held::{containers, shown};
+use super::held::containers;
 use super::reach::{self, Counted};
 use super::settle::settle;
 use super::volumes::Volumes;
@@ -41,7 +41,7 @@ pub fn judge(pod: &Value, decision: &Decision, in_effect: InEffect<'_>, trusted:
     let volumes = Volumes::from_pod(pod, trusted);
     let mut reasons = lacking(pod, &volumes, &granted);
     reasons.append(&mut unmounted(pod, &volumes, &granted));
-    if let Some(account) = decision.private.as_deref().filter(|_| decision.account.is_none()) {
+    if let Some(account) = decision.limited().filter(|_| decision.account.is_none()) {
         let counted = Counted::from_decision(decision, account);
         reasons.append(&mut reach::regained(pod, &volumes, &granted, account, counted, true));
     }
@@ -79,7 +79,7 @@ pub(super) fn lacking(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>)
         let name = pod::name(container);
         for Credential { account, volume, .. } in granted.of_container(name) {
             if !right.contains(volume.as_str()) || !give::has_token(container, volume) {
-                let problem = format!("sidecar {} lacks the token of \"{account}\"", shown(name));
+                let problem = format!("{} lacks the token of \"{account}\"", granted.call(name));
                 reasons.push(Reason::forbidden("spec", problem, UNDONE));
             }
         }

@@ -15,7 +15,7 @@ use super::sight;
 use crate::decision::Decision;
 use crate::partners::{self, Side};
 
-/// The SidecarSets of a Pod as others in it see them.
+/// Those in a Pod who hold a token, as others in it see them.
 pub struct Exposure<'a> {
     granted: Granted<'a>,
     /// The SidecarSets with an identity, each with the volume that holds its token.
@@ -23,6 +23,32 @@ pub struct Exposure<'a> {
     /// The SidecarSet of each sidecar.
     set_of: BTreeMap<&'a str, &'a str>,
     sides: BTreeMap<&'a str, Side<'a>>,
+}
+
+/// Who can read a token that others get, and through which field of the Pod.
+struct Reader {
+    field: String,
+    /// The container; `None` if the field gives it to all.
+    container: Option<String>,
+    problem: String,
+}
+
+/// The remedy for what the author of the Pod writes.
+const REMOVE: &str = "remove it from the Pod, or set serviceAccounts.exposure to Warn";
+
+impl Reader {
+    fn warning(&self) -> String {
+        match &self.container {
+            Some(name) => format!("container {name} {}", self.problem),
+            None => format!("{} {}", self.field, self.problem),
+        }
+    }
+
+    fn into_reason(self) -> Reason {
+        let Self { field, container, problem } = self;
+        let problem = container.map_or(problem.clone(), |name| format!("container {name} {problem}"));
+        Reason::forbidden(field, problem, REMOVE)
+    }
 }
 
 impl<'a> Exposure<'a> {
@@ -61,9 +87,9 @@ impl<'a> Exposure<'a> {
         seeing.chain(self.held.iter().map(|(set, _)| *set)).collect()
     }
 
-    /// TOK-9: returns warnings about what lets others read tokens.
+    /// TOK-9, TCN-6: returns warnings about what lets others read tokens.
     pub fn warnings(&self, pod: &Value) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = self.of_own_token(pod).iter().map(Reader::warning).collect();
         if self.held.is_empty() {
             return warnings;
         }
@@ -83,15 +109,47 @@ impl<'a> Exposure<'a> {
         warnings
     }
 
+    /// TCN-6: returns who can read the token of the Pod's own account besides the containers that get it. Stops at
+    /// [`ERRORS_MAX`] (E18).
+    fn of_own_token(&self, pod: &Value) -> Vec<Reader> {
+        let Some(narrowed) = self.granted.narrowed() else { return Vec::new() };
+        let holders = narrowed.holders();
+        if holders.is_empty() {
+            return Vec::new();
+        }
+        let account = shown(&narrowed.account);
+        let against = format!("but {} gives it to {narrowed}", narrowed.by);
+        let every_container = sight::shared_by(pod).map(|field| Reader {
+            field: format!("spec.{field}"),
+            container: None,
+            problem: format!("lets every container of the Pod read the token of {account} through /proc, {against}"),
+        });
+        let mut found: Vec<Reader> = every_container.collect();
+        for list in LISTS {
+            for (index, container) in json::items(pod, &["spec", list]).iter().enumerate() {
+                let name = pod::name(container);
+                let Some(power) = sight::power(container).filter(|_| !holders.contains(name)) else { continue };
+                if found.len() >= ERRORS_MAX {
+                    return found;
+                }
+                found.push(Reader {
+                    field: format!("spec.{list}[{index}].securityContext"),
+                    container: Some(shown(name)),
+                    problem: format!("{power} and can read the token of {account}, {against}"),
+                });
+            }
+        }
+        found
+    }
+
     /// TOK-16: returns reasons to refuse the Pod for what [`Self::warnings`] warns of, one for each SidecarSet whose token
     /// can be read. Stops at [`ERRORS_MAX`] reasons (E18).
     pub fn reasons(&self, pod: &Value) -> Vec<Reason> {
-        let mut reasons = Vec::new();
+        let mut reasons: Vec<Reason> = self.of_own_token(pod).into_iter().map(Reader::into_reason).collect();
         for field in sight::shared_by(pod) {
             for (set, _) in &self.held {
                 let problem = "lets every container of the Pod read the token of this SidecarSet through /proc";
-                let remedy = "remove it from the Pod, or set serviceAccounts.exposure to Warn";
-                reasons.push(Reason::forbidden(format!("spec.{field}"), problem.to_owned(), remedy).about(set));
+                reasons.push(Reason::forbidden(format!("spec.{field}"), problem.to_owned(), REMOVE).about(set));
             }
         }
         for list in LISTS {

@@ -79,7 +79,7 @@ impl Giving<'_> {
                     found.extend(container.as_object_mut().map(|c| self.fit_automounted(c)).unwrap_or_default());
                 }
                 for problem in found {
-                    let problem = format!("sidecar {} {problem}", shown(&name));
+                    let problem = format!("{} {problem}", self.granted.call(&name));
                     let field = format!("spec.{list}");
                     reasons.push(Reason::forbidden(field, problem, "remove the mount from the SidecarSet"));
                 }

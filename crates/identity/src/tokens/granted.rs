@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Owners;
+use super::held::shown;
 use crate::audience::AudienceToken;
-use crate::decision::{Decision, Token};
+use crate::decision::{Decision, Narrowed, Token};
+use crate::names;
 
 /// The token of an account that containers mount through one volume: that of all SidecarSets which name the account, or
 /// that of one SidecarSet with tokens for other audiences (AUD-3).
@@ -32,12 +34,14 @@ pub struct Granted<'a> {
     order: BTreeSet<(&'a str, String)>,
     /// The volumes that each container mounts.
     by_container: BTreeMap<&'a str, BTreeSet<String>>,
+    /// A Pod that gives the token of its own account to some of its containers alone.
+    narrowed: Option<&'a Narrowed>,
 }
 
 impl<'a> Granted<'a> {
     /// Collects what `decision` grants to the containers of each set.
     pub fn new(decision: &'a Decision, owners: &'a Owners) -> Self {
-        let mut granted = Self::default();
+        let mut granted = Self { narrowed: decision.narrowed.as_ref(), ..Self::default() };
         for grant in &decision.grants {
             let volume = decision.volume_of(grant);
             let credential = granted.by_volume.entry(volume.clone()).or_insert_with(|| Credential {
@@ -55,7 +59,48 @@ impl<'a> Granted<'a> {
                 granted.by_container.entry(container).or_default().insert(volume.clone());
             }
         }
+        if let Some(narrowed) = &decision.narrowed {
+            granted.add_own(narrowed);
+        }
         granted
+    }
+
+    /// Adds the containers that get the token of the Pod's own account (TCN-4).
+    fn add_own(&mut self, narrowed: &'a Narrowed) {
+        if narrowed.containers.is_empty() {
+            return;
+        }
+        let id = names::credential(&narrowed.account, None);
+        let volume = names::own_token_volume(&id);
+        let credential = self.by_volume.entry(volume.clone()).or_insert_with(|| Credential {
+            account: &narrowed.account,
+            id,
+            volume: volume.clone(),
+            token: Token::OfPod,
+            audiences: &[],
+            owners: BTreeSet::new(),
+        });
+        self.order.insert((credential.account, volume.clone()));
+        for container in &narrowed.containers {
+            credential.owners.insert(container);
+            self.by_container.entry(container).or_default().insert(volume.clone());
+        }
+    }
+
+    /// Returns the decision about the token of the Pod's own account, if not all containers get it.
+    pub fn narrowed(&self) -> Option<&'a Narrowed> {
+        self.narrowed
+    }
+
+    /// Whether the Pod gives a container the token of its own account, so that it need not be a sidecar.
+    pub fn is_own(&self, container: &str) -> bool {
+        self.narrowed.is_some_and(|narrowed| narrowed.containers.iter().any(|name| name == container))
+    }
+
+    /// Returns what a container is called in a message: `sidecar "agent"`, or `container "app"`.
+    pub fn call(&self, container: &str) -> String {
+        let kind = if self.is_own(container) { "container" } else { "sidecar" };
+        format!("{kind} {}", shown(container))
     }
 
     /// Returns the credentials, by account.

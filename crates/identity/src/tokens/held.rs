@@ -68,6 +68,16 @@ pub(super) fn is_at_path(mount: &Value) -> bool {
     paths::relation(path).is_some() && names::is_mount_path(path)
 }
 
+/// Whether the API server added this mount to give a container the token of the Pod's account.
+pub(super) fn is_automount(mount: &Value, volumes: &Volumes<'_>) -> bool {
+    volumes.is_automounted(pod::name(mount)) && is_at_path(mount)
+}
+
+/// Whether the API server has mounted the token into any container of the Pod.
+pub(super) fn is_automounted(pod: &Value, volumes: &Volumes<'_>) -> bool {
+    containers(pod).flat_map(volumes::mounts).any(|mount| is_automount(mount, volumes))
+}
+
 /// TOK-0: returns the first holder of a token of the Pod's account, other than through the automounted volume: a
 /// container outside `owners`, or a volume that no container mounts. If the Pod's account changed, this token would
 /// become one of the new account. Volumes of Pillion do not count.
@@ -76,7 +86,6 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
         let given = volumes.given(volume).filter(|_| !volumes::is_called_like_ours(volume))?;
         Some(Holder { container, volume, given })
     };
-    let is_automounted = |mount: &Value| volumes.is_automounted(pod::name(mount)) && is_at_path(mount);
     // The API server adopts the first volume with a name like that of its own, whatever it contains (SAP-8k). A mount
     // of it at the token path does not count as a use, so that the volume is judged the same before and after the API
     // server adds it.
@@ -88,7 +97,8 @@ pub fn further_token<'a>(pod: &'a Value, volumes: &Volumes<'a>, owners: &BTreeSe
         if owners.contains(name) {
             continue;
         }
-        let found = used_without(container, is_automounted).find_map(|volume| holder(Some(name), volume));
+        let found =
+            used_without(container, |mount| is_automount(mount, volumes)).find_map(|volume| holder(Some(name), volume));
         if found.is_some() {
             return found;
         }

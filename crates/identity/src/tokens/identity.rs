@@ -30,18 +30,23 @@ pub type Identities<'a> = BTreeMap<&'a str, BTreeSet<Identity<'a>>>;
 /// Returns the identities in a running Pod. CSI drivers in `trusted` do not request tokens.
 ///
 /// Only `spec` counts, which nobody can change: users write annotations and labels. The Pod has its account for its
-/// sidecars if it is a merged one, or if a volume of Pillion gives it. Then every container that can get this account
-/// holds it, through any volume: in mode `Pod` those of the app, too.
+/// sidecars if it is a merged one, or if a volume of Pillion gives it to them. Then every container that can get this
+/// account holds it, through any volume: in mode `Pod` those of the app, too. Otherwise the account is the Pod's own, even
+/// if not all of its containers get the token (TCN-4).
 pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
     let volumes = Volumes::from_pod(pod, trusted);
     let account = account_of(pod);
-    let is_for_sidecars = names::is_merged(account) || volumes.give_account_to_sidecars();
+    let is_for_sidecars = names::is_merged(account) || volumes.give_account_to_sidecars(account);
+    let own = volumes.is_narrowed(account).then(|| names::own_token_volume(&names::credential(account, None)));
     let in_volumes: BTreeMap<&str, BTreeSet<Identity<'a>>> = volumes
         .iter()
         .map(|volume| {
             let name = pod::name(volume);
             let of_pod = is_for_sidecars && volumes.gives_account(name);
-            (name, of_volume(volume, of_pod.then_some(account)))
+            let held = of_volume(volume, of_pod.then_some(account));
+            // What gives the Pod its own account is no sidecar's (TCN-4).
+            let is_own = own.as_deref() == Some(name) && held.iter().copied().eq(named_by(name));
+            (name, if is_own { BTreeSet::new() } else { held })
         })
         .collect();
     let mut found = Identities::new();
@@ -67,12 +72,15 @@ fn of_volume<'a>(volume: &'a Value, of_pod: Option<&'a str>) -> BTreeSet<Identit
     let secrets = volumes::token_secrets_of_volume(volume);
     hold(&mut held, secrets.into_iter().map(|secret| Identity::OfSecret(id_of(secret))));
     // Nobody but Pillion writes such a volume. Whatever it contains now, it is for a sidecar.
-    if held.is_empty()
-        && let Some(id) = pod::name(volume).strip_prefix(names::TOKEN_VOLUME_PREFIX)
-    {
-        held.insert(Identity::OfSecret(id));
+    if held.is_empty() {
+        held.extend(named_by(pod::name(volume)));
     }
     held
+}
+
+/// Returns the identity that the name of a volume of Pillion stands for.
+fn named_by(volume: &str) -> Option<Identity<'_>> {
+    volume.strip_prefix(names::TOKEN_VOLUME_PREFIX).map(Identity::OfSecret)
 }
 
 /// Adds identities. From [`IDENTITIES_MAX`] on, all others count as one of an unknown account, which could be any.

@@ -2,7 +2,7 @@
 //!
 //! [`volumes`] finds credentials in volumes, [`held`] finds holders of the Pod's account, [`reach`] finds containers
 //! that use the token of a sidecar, [`sight`] and [`exposure`] those that can read it without using it. [`settle`] carries
-//! out a decision, through [`give`]; [`assert`] compares a Pod with it, and [`foreign`] finds what other webhooks mounted.
+//! out a decision, through [`give`]; [`narrow`] leaves the token of the Pod's own account to some containers; [`assert`] compares a Pod with it, and [`foreign`] finds what other webhooks mounted.
 //! [`identity`] finds whose token each container of a running Pod holds.
 
 pub mod assert;
@@ -12,6 +12,7 @@ mod give;
 mod granted;
 pub mod held;
 pub mod identity;
+mod narrow;
 pub mod reach;
 mod settle;
 pub mod sight;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use self::held::{Holder, containers, further_token};
+pub use self::narrow::narrow;
 pub use self::settle::settle;
 pub use self::volumes::Volumes;
 use crate::drivers::Drivers;

@@ -7,6 +7,7 @@ use std::fmt;
 use pillion_kubernetes::field::ERRORS_MAX;
 use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
+use pillion_sidecarset::names::TOKEN_CONTAINERS;
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::foreign;
 use super::granted::Granted;
 use super::held::{Holder, containers, shown};
 use super::volumes::{self, Volumes};
-use crate::decision::Decision;
+use crate::decision::{Decision, Narrowed};
 use crate::drivers::Drivers;
 use crate::names;
 use crate::workload_identity::CloudWebhook;
@@ -34,7 +35,7 @@ impl fmt::Display for Reached<'_> {
         let (does, name) = match self {
             Self::Secret(name) => ("mounts the Secret", name),
             Self::Volume(name) => ("mounts the volume", name),
-            Self::Processes(name) => ("shares the processes of the sidecar", name),
+            Self::Processes(name) => ("shares the processes of the container", name),
             Self::Environment(name) => ("takes its environment from the Secret", name),
         };
         write!(f, "{does} {}", shown(name))
@@ -61,29 +62,29 @@ fn reaches<'a>(volumes: &Volumes<'a>, container: &'a Value, owns: impl Fn(&str) 
 #[derive(Clone, Debug)]
 pub struct Running<'a> {
     volumes: Volumes<'a>,
-    is_for_sidecars: bool,
+    is_for_some: bool,
     holders: BTreeSet<&'a str>,
 }
 
 impl<'a> Running<'a> {
     /// Reads a Pod. CSI drivers in `trusted` do not request tokens.
     ///
-    /// If a volume of Pillion gives the Pod's account, the Pod has this account for its sidecars. Then every volume
-    /// that gives the account counts, in particular one that no container mounted when the Pod was admitted (TOK-0).
-    /// Annotations do not count, since users can edit them.
+    /// If a volume of Pillion gives the Pod's account, the Pod has this account for its sidecars, or for some of its
+    /// containers (TCN-4). Then every volume that gives the account counts, in particular one that no container mounted
+    /// when the Pod was admitted (TOK-0). Annotations do not count, since users can edit them.
     pub fn from_pod(pod: &'a Value, trusted: &Drivers) -> Self {
         let volumes = Volumes::from_pod(pod, trusted);
-        let is_for_sidecars = volumes.give_account_to_sidecars();
+        let is_for_some = volumes.give_account_to_some();
         let holds = |container: &&Value| pod::used_volumes(container).any(volumes::is_called_like_ours);
         let holders = containers(pod).filter(holds).map(pod::name).collect();
-        Self { volumes, is_for_sidecars, holders }
+        Self { volumes, is_for_some, holders }
     }
 
     /// Describes how a container could get the tokens of sidecars. An ephemeral container can also share the processes
     /// of a sidecar.
     pub(crate) fn reached_for(&self, container: &Value) -> Vec<String> {
         let mut found = reaches(&self.volumes, container, |_| false);
-        if self.is_for_sidecars {
+        if self.is_for_some {
             let gives = |name: &&str| !volumes::is_called_like_ours(name) && self.volumes.gives_account(name);
             found.extend(pod::used_volumes(container).filter(gives).map(Reached::Volume));
         }
@@ -153,7 +154,8 @@ pub fn intruders(pod: &Value, volumes: &Volumes<'_>, granted: &Granted<'_>) -> V
 /// Which volumes with a token of the sidecars' account are not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// All volumes: the account is new to the Pod, or it is a merged one, which is never a Pod's own.
+    /// All volumes: the account is new to the Pod, it is a merged one, which is never a Pod's own, or the Pod gives its own
+    /// to some containers.
     All,
     /// Only those that follow Pillion's volume in the list. As far as can be known, the Pod ran under the account
     /// before and may have had tokens of it. But volumes that follow Pillion's were added after the policy ran.
@@ -163,12 +165,15 @@ pub(super) enum Counted {
 impl Counted {
     /// Returns the rule for an account that a decision gives only to sidecars.
     pub fn from_decision(decision: &Decision, account: &str) -> Self {
-        if decision.account.is_some() || names::is_merged(account) { Self::All } else { Self::AfterOurs }
+        // The annotation of a Pod that gives its token to some containers holds for its author, too.
+        let is_limited = decision.account.is_some() || decision.narrowed.is_some() || names::is_merged(account);
+        if is_limited { Self::All } else { Self::AfterOurs }
     }
 }
 
-/// E11, E20: returns reasons for containers that hold a token of `account`, which the Pod runs under only for its
-/// sidecars, and for volumes through which a container that is added later could get it.
+/// E11, E20, TCN-5: returns reasons for containers that hold a token of `account`, which the Pod runs under only for its
+/// sidecars or gives to some of its containers, and for volumes through which a container that is added later could get
+/// it.
 ///
 /// Mounts of Pillion's own volumes count only if `with_ours` is set; [`intruders`] finds them in any case.
 pub(super) fn regained(
@@ -185,17 +190,26 @@ pub(super) fn regained(
         volumes.iter().take_while(|volume| counted == Counted::AfterOurs && !is_ours(volume)).map(pod::name).collect();
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
-        let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
-        let found = "find the webhook that changed the Pod after it was injected";
-        let webhook = CloudWebhook::of_volume(holder.volume).filter(|_| holder.container.is_some());
-        let remedy = webhook.map_or(found.to_owned(), foreign::skipping);
-        reasons.push(Reason::forbidden("spec", problem, &remedy));
+        reasons.push(match granted.narrowed() {
+            Some(narrowed) => further_holder(holder, narrowed),
+            None => {
+                let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
+                let found = "find the webhook that changed the Pod after it was injected";
+                let webhook = CloudWebhook::of_volume(holder.volume).filter(|_| holder.container.is_some());
+                let remedy = webhook.map_or(found.to_owned(), foreign::skipping);
+                Reason::forbidden("spec", problem, &remedy)
+            }
+        });
     };
+    let is_for_others = |name: &str| granted.narrowed().is_some_and(|narrowed| narrowed.for_others.contains(name));
     let holder = |container, name| {
-        let counts = if volumes::is_called_like_ours(name) { with_ours } else { !before_ours.contains(name) };
+        let is_ours = volumes::is_called_like_ours(name);
+        let counts = if is_ours { with_ours } else { !before_ours.contains(name) && !is_for_others(name) };
         Some(Holder { container, volume: name, given: volumes.given(name).filter(|_| counts)? })
     };
-    let owners: BTreeSet<_> = granted.of_account(account).flat_map(|of| of.owners.iter().copied()).collect();
+    let on_their_own = granted.narrowed().into_iter().flat_map(|narrowed| &narrowed.on_their_own).map(String::as_str);
+    let owners = granted.of_account(account).flat_map(|of| of.owners.iter().copied());
+    let owners: BTreeSet<_> = owners.chain(on_their_own).collect();
     let mut used = BTreeSet::new();
     for container in containers(pod) {
         let name = pod::name(container);
@@ -213,4 +227,16 @@ pub(super) fn regained(
         refuse(holder);
     }
     reasons
+}
+
+/// TCN-5: returns the reason to refuse a Pod in which one more container or volume has the token that the Pod gives to
+/// some of its containers.
+fn further_holder(holder: Holder<'_>, narrowed: &Narrowed) -> Reason {
+    let Narrowed { account, by, .. } = narrowed;
+    let problem = format!("{}, but {by} gives it to {narrowed}", holder.describe(shown(account)));
+    let remedy = match holder.container {
+        Some(_) => format!("remove the volume from the container, or name the container in {TOKEN_CONTAINERS}"),
+        None => "remove the volume".to_owned(),
+    };
+    Reason::forbidden("spec", problem, &remedy)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::give::{self, Giving};
 use super::granted::Granted;
-use super::held::{LISTS, containers, is_at_path};
+use super::held::{LISTS, is_at_path, is_automount, is_automounted};
 use super::reach::{self, Counted};
 use super::volumes::{self, Volumes};
 use super::{INJECTED, Owners, SKIPPED, Settled, account_of};
@@ -37,7 +37,7 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
     let mut warnings = Vec::new();
     // One automounted mount in any container is enough: sidecars that were just injected have none yet, since the API
     // server mounts the token after the policy.
-    let automounts = containers(&pod).flat_map(volumes::mounts).any(|mount| is_automount(mount, &volumes));
+    let automounts = is_automounted(&pod, &volumes);
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         if decision.hides_token {
             warnings = hide(spec, automounts, &volumes, &granted, owners);
@@ -58,7 +58,7 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
             }
         }
     }
-    if let Some(account) = &decision.private {
+    if let Some(account) = decision.limited() {
         let volumes = Volumes::from_pod(&pod, trusted);
         let counted = Counted::from_decision(decision, account);
         reasons.append(&mut reach::regained(&pod, &volumes, &granted, account, counted, false));
@@ -82,11 +82,6 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
 fn automounted<'a>(decision: &Decision, owners: &'a Owners) -> BTreeSet<&'a str> {
     let containers = decision.automounted.iter().filter_map(|set| owners.get(set));
     containers.flatten().map(String::as_str).collect()
-}
-
-/// Whether the API server added this mount to give a container the token of the Pod's account.
-fn is_automount(mount: &Value, volumes: &Volumes<'_>) -> bool {
-    volumes.is_automounted(pod::name(mount)) && is_at_path(mount)
 }
 
 /// SAP-8f, g: turns automounting off in the Pod, the only setting that keeps the token away. Removes the mounts of the
@@ -122,7 +117,9 @@ fn hide(
                 }
             }
             let owns = granted.of_container(&name).next().is_some();
-            if let Some(set) = set_of.get(name.as_str()).filter(|_| loses && !owns) {
+            // Whoever says which containers get the token knows that the others do not.
+            let is_told = granted.narrowed().is_some();
+            if let Some(set) = set_of.get(name.as_str()).filter(|_| loses && !owns && !is_told) {
                 warnings.push(format!(
                     "sidecar \"{name}\" of SidecarSet \"{set}\" loses the token of the Pod's ServiceAccount"
                 ));

@@ -2,6 +2,7 @@
 
 mod audiences;
 mod clouds;
+mod narrowed;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The credentials in the volumes of a Pod (SAP-4, TOK-0, E4, E19, E20).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json::{self, MAX_DEPTH};
 use pillion_sidecarset::pod;
@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::drivers::Drivers;
 use crate::names;
+
+/// How the names of the signers begin whose certificates the API server accepts (`kubernetes.io/kube-apiserver-client-pod`).
+const OWN_SIGNERS: &str = "kubernetes.io/";
 
 /// Whether a field of a volume (core/v1), usually its kind, can neither name a Secret nor hold a token.
 ///
@@ -101,9 +104,31 @@ impl<'a> Volumes<'a> {
         self.given(name).is_some()
     }
 
-    /// Whether a volume of Pillion gives the Pod's account: then the Pod has this account for its sidecars.
-    pub(super) fn give_account_to_sidecars(&self) -> bool {
+    /// Whether a volume of Pillion gives the Pod's account: then not all containers may hold it.
+    pub(super) fn give_account_to_some(&self) -> bool {
         self.iter().map(pod::name).any(|name| is_called_like_ours(name) && self.gives_account(name))
+    }
+
+    /// Whether a volume of Pillion gives the Pod's account to sidecars alone. A Pod that gives the token of its own account
+    /// to some containers (TCN-4) has it for itself.
+    pub(super) fn give_account_to_sidecars(&self, account: &str) -> bool {
+        self.give_account_to_some() && !self.is_narrowed(account)
+    }
+
+    /// Whether a volume of Pillion gives the token of the Pod's own account to some containers (TCN-4).
+    pub fn is_narrowed(&self, account: &str) -> bool {
+        self.gives_account(&names::own_token_volume(&names::credential(account, None)))
+    }
+
+    /// Returns the names of the volumes whose tokens are all for audiences of which `is_for_others` holds.
+    pub(super) fn for_others(&self, is_for_others: impl Fn(&str) -> bool) -> BTreeSet<&'a str> {
+        let speaks_to_others = |volume: &&Value| {
+            let token =
+                |token: &Value| !is_for_the_api_server(token) && is_for_others(json::text(token, &["audience"]));
+            let signer = |of: &Value| !json::text(of, &["signerName"]).starts_with(OWN_SIGNERS);
+            tokens_of(volume).all(token) && sources_of(volume, "podCertificate").all(signer) && !is_inline(volume)
+        };
+        self.iter().filter(speaks_to_others).map(pod::name).collect()
     }
 
     /// Returns the Secret with the token of a sidecar that the volume of this name refers to.
@@ -188,9 +213,16 @@ pub fn given<'a>(volume: &'a Value, trusted: &Drivers) -> Option<Given<'a>> {
     if sources_of(volume, "podCertificate").next().is_some() {
         return Some(Given::Certificate);
     }
-    json::at(volume, &["csi"]).filter(|source| !source.is_null())?;
+    if !is_inline(volume) {
+        return None;
+    }
     let driver = json::text(volume, &["csi", "driver"]);
     (!trusted.contains(driver)).then_some(Given::Driver(driver))
+}
+
+/// Whether a CSI driver makes the volume for the Pod.
+fn is_inline(volume: &Value) -> bool {
+    json::at(volume, &["csi"]).is_some_and(|source| !source.is_null())
 }
 
 /// Returns the Secrets with tokens of sidecars that a volume names, in any field (E4, E20).

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json::{self, Object};
-use pillion_kubernetes::lookup::{Failure, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{self, Failure, Lookup};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::controller_revision::ControllerRevision;
@@ -231,7 +231,7 @@ pub fn namespace_labels(
         labels.insert(name.to_owned(), namespace.into());
         return Ok(Some(labels));
     }
-    let Some(found) = namespace_object(namespace, lookup)? else { return Ok(None) };
+    let Some(found) = lookup::namespace(namespace, lookup)? else { return Ok(None) };
     match json::at(&found, &["metadata", "labels"]) {
         None | Some(Value::Null) => Ok(Some(Object::new())),
         Some(Value::Object(labels)) => Ok(Some(labels.clone())),
@@ -242,20 +242,6 @@ pub fn namespace_labels(
 /// Returns the reason to refuse a Pod whose Namespace could not be read for a field of a set.
 fn unreadable_namespace(field: &str, query: Query<'_>, failure: Failure) -> Reason {
     Reason::unreadable(field, &format!("Namespace \"{}\"", query.namespace), &failure, ("v1", "Namespace"))
-}
-
-/// Returns a Namespace, or `None` if it does not exist.
-///
-/// # Errors
-/// The Namespace could not be read.
-fn namespace_object(namespace: &str, lookup: &dyn Lookup) -> Result<Option<Value>, Failure> {
-    let object = ObjectRef { api_version: "v1", kind: "Namespace", namespace: None, name: namespace.to_owned() };
-    let found = lookup.get(&object)?;
-    // An answer with another name is not this Namespace.
-    if found.as_ref().is_some_and(|found| json::text(found, &["metadata", "name"]) != namespace) {
-        return Err(Failure::Unavailable);
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::fmt;
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
-use pillion_kubernetes::lookup::Lookup;
+use pillion_kubernetes::lookup::{self, Lookup};
 use pillion_kubernetes::outcome::Reason;
 use pillion_sidecarset::opt_out::{OPT_OUT, OptOut};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
-use super::{Query, namespace_object, unreadable_namespace};
+use super::{Query, unreadable_namespace};
 
 /// The annotation of a Pod or a Namespace with the names of the `SidecarSet`s that it leaves out, separated by commas
 /// (OPT-2).
@@ -98,7 +98,7 @@ pub fn opted_out(matched: &[&CompiledSet<'_>], query: Query<'_>, lookup: &dyn Lo
     let is_undecided = |set: &&&CompiledSet<'_>| OptOut::is_allowed_by(set.manifest()) && !of_pod.cover(set.manifest());
     let namespace = match matched.iter().find(is_undecided) {
         None => None,
-        Some(set) => namespace_object(query.namespace, lookup).map_err(|failure| {
+        Some(set) => lookup::namespace(query.namespace, lookup).map_err(|failure| {
             let field = FieldPath::new("metadata.annotations").key(OPT_OUT).to_string();
             unreadable_namespace(&field, query, failure).about(set.name)
         })?,

@@ -1,4 +1,4 @@
-//! Validation of `spec.patchPodMetadata` (VAL-13), without the whitelist.
+//! Validation of `spec.patchPodMetadata` (VAL-13, TCN-8), without the whitelist.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,8 @@ use pillion_kubernetes::annotations;
 use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
+
+use crate::names;
 
 /// Checks that every entry has annotations and a policy, and that no two entries patch the same key.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -20,6 +22,11 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             errors.required(&patch.at("patchPolicy"), "use Retain, Overwrite or MergePatchJson");
         }
         for (key, _) in json::string_map(patch.value, &["annotations"]) {
+            // TCN-8
+            if key == names::TOKEN_CONTAINERS {
+                let wrong = "no SidecarSet decides which containers of a Pod get its token; remove the annotation";
+                errors.invalid(&patch.at("annotations").key(key), key, wrong);
+            }
             if !keys.insert(key) {
                 let wrong = "another entry patches this annotation too; keep one of them";
                 errors.invalid(&patch.at("annotations").key(key), key, wrong);

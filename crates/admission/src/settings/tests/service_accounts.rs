@@ -3,6 +3,7 @@
 use pillion_identity::glob::Glob;
 use pillion_identity::rules::{Allowed, Exposure, Judgement, OnAppAccount, Otherwise};
 use pillion_identity::running::Guards;
+use pillion_identity::token_container_rules::TokenContainerRules;
 use pillion_identity::workload_identity::CloudWebhook;
 use pillion_kubernetes::rbac::Atom;
 
@@ -28,6 +29,7 @@ fn every_rule_for_service_accounts_is_decoded() {
         "ephemeralContainers": "Warn", "exposure": "Deny", "controllerUser": "me",
         "rootCaPublishers": ["system:node", "trust-manager"], "trustedCsiDrivers": ["b.example", "a.example"],
         "skipContainers": ["EKS", "AKS"],
+        "tokenContainers": {"namespaces": true, "otherwise": ["app*"]},
         "guards": {
             "exec": true, "execUsers": ["ann"],
             "tokenRequests": true, "tokenRequestAccounts": [{"namespaces": ["*"], "names": ["vault"]}],
@@ -61,6 +63,7 @@ fn every_rule_for_service_accounts_is_decoded() {
             root_ca_publishers: vec!["system:node".to_owned(), "trust-manager".to_owned()],
             trusted_csi_drivers: ["a.example", "b.example"].map(str::to_owned).into(),
             skip_containers: vec![CloudWebhook::Eks, CloudWebhook::Aks],
+            token_containers: TokenContainerRules { namespaces: true, otherwise: Some(vec![glob("app*")]) },
             guards: Guards {
                 exec: true,
                 exec_users: vec!["ann".to_owned()],
@@ -102,6 +105,16 @@ fn every_rule_for_service_accounts_is_decoded() {
 #[case::aft8_a_group_without_a_name(
     json!({"guards": {"breakGlassGroups": [""]}}),
     ".guards.breakGlassGroups[0]: Invalid value: must not be empty; write a name, or leave it out"
+)]
+#[case::tcn2_one_name(
+    json!({"tokenContainers": "app"}), ".tokenContainers: Invalid value: must be an object, found a string"
+)]
+#[case::tcn2_a_name_as_the_list(
+    json!({"tokenContainers": {"otherwise": "app"}}), ".tokenContainers.otherwise: Invalid value: must be a list, found a string"
+)]
+#[case::tcn2_an_empty_name(
+    json!({"tokenContainers": {"otherwise": [""]}}),
+    ".tokenContainers.otherwise[0]: Invalid value: must not be empty; write a name, or leave it out"
 )]
 #[case::aud5_seconds_as_a_text(
     json!({"maxTokenExpirationSeconds": "7200"}),

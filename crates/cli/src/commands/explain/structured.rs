@@ -2,9 +2,10 @@
 
 use pillion_explain::chosen_revision::Revision;
 use pillion_explain::finding::Finding;
-use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenHolders, TokenSource};
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
+use pillion_identity::token_containers::By;
 use pillion_yaml::Tree;
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ fn set(set: &Explained) -> Tree {
 }
 
 fn pod_identity(identity: &PodIdentity) -> Tree {
-    let PodIdentity { original, account, losing, is_shared, exposed, .. } = identity;
+    let PodIdentity { original, account, losing, is_shared, token_containers, exposed, .. } = identity;
     let merged = |merged: &Merged| {
         let not_ready = merged.not_ready.as_ref();
         map([
@@ -94,8 +95,18 @@ fn pod_identity(identity: &PodIdentity) -> Tree {
         ("merged", identity.merged.as_ref().map_or_else(none, merged)),
         ("losing", texts(losing)),
         ("sharedWithApp", Tree::Scalar((*is_shared).into())),
+        ("tokenContainers", token_containers.as_ref().map_or_else(none, token_holders)),
         ("exposed", texts(exposed)),
     ])
+}
+
+fn token_holders(holders: &TokenHolders) -> Tree {
+    let by = match holders.by {
+        By::Pod => "Pod",
+        By::Namespace => "Namespace",
+        By::Settings => "Settings",
+    };
+    map([("by", text(by)), ("containers", texts(&holders.containers))])
 }
 
 fn identity(identity: &Identity) -> Tree {

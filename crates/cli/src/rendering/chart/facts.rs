@@ -30,11 +30,13 @@ enum Is {
 }
 
 /// Every fact that decides about a part, a look-up or a right.
-pub const ALL: [Fact; 10] = [
+pub const ALL: [Fact; 12] = [
     Fact { name: "identities", path: &["featureGates", "SidecarSetServiceAccountInjection"], is: Is::True },
     Fact { name: "protectDefault", path: &["serviceAccounts", "protectDefault"], is: Is::True },
     Fact { name: "requireCreatePods", path: &["serviceAccounts", "requireCreatePods"], is: Is::True },
     Fact { name: "legacyTokenSecrets", path: &["serviceAccounts", "legacyTokenSecrets"], is: Is::Given },
+    Fact { name: "tokensOfNamespaces", path: &["serviceAccounts", "tokenContainers", "namespaces"], is: Is::True },
+    Fact { name: "tokensOtherwise", path: &["serviceAccounts", "tokenContainers", "otherwise"], is: Is::Given },
     Fact { name: "guardsExec", path: &["serviceAccounts", "guards", "exec"], is: Is::True },
     Fact { name: "guardsImages", path: &["serviceAccounts", "guards", "images"], is: Is::True },
     Fact { name: "guardsTokenRequests", path: &["serviceAccounts", "guards", "tokenRequests"], is: Is::True },
@@ -59,6 +61,7 @@ impl Fact {
         let value = match self.path {
             ["bundleRef"] => json!({"name": "bundle", "namespace": "bundles"}),
             ["serviceAccounts", "legacyTokenSecrets"] => json!("Deny"),
+            ["serviceAccounts", "tokenContainers", "otherwise"] => json!([]),
             _ => json!(true),
         };
         set(settings, self.path, if self.is == Is::Absent { Value::Null } else { value });

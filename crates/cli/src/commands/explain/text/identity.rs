@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenSource};
+use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, TokenHolders, TokenSource};
 use pillion_explain::parts::Container;
 use pillion_identity::declared::OnConflict;
 
@@ -14,7 +14,7 @@ use super::Page;
 /// If the stream takes no more.
 pub fn of_pod(page: &mut Page<'_>, identity: &PodIdentity) -> io::Result<()> {
     let mut line = |text: String| page.line("  ", 4, &text);
-    let PodIdentity { original, account, merged, losing, is_shared, exposed } = identity;
+    let PodIdentity { original, account, merged, losing, is_shared, token_containers, exposed } = identity;
     match account {
         Some(account) if account == original => line(format!("it keeps its ServiceAccount \"{account}\""))?,
         Some(account) => line(format!("it runs under ServiceAccount \"{account}\" instead of \"{original}\""))?,
@@ -24,6 +24,10 @@ pub fn of_pod(page: &mut Page<'_>, identity: &PodIdentity) -> io::Result<()> {
         let sets = sidecar_sets.join(", ");
         let state = if not_ready.is_some() { "not ready" } else { "ready" };
         line(format!("ServiceAccount {name} is merged for {sets}: {state}"))?;
+    }
+    if let Some(TokenHolders { containers, by }) = token_containers {
+        let who = if containers.is_empty() { "no container".to_owned() } else { containers.join(", ") };
+        line(format!("gets the token of \"{original}\": {who}; {by} says so"))?;
     }
     if !losing.is_empty() {
         line(format!("containers that lose the token of \"{original}\": {}", losing.join(", ")))?;

@@ -71,6 +71,10 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     if let Some(subject) = subjects.iter().find(|subject| subject.set.spec(&["namespaceSelector"]).is_some()) {
         needs.push(Need::new(NAMESPACE, format!("{} has a namespaceSelector", name(subject))));
     }
+    if policy.settings().service_accounts.token_containers.namespaces {
+        let why = "serviceAccounts.tokenContainers.namespaces is true";
+        needs.push(Need::new(NAMESPACE, why));
+    }
     let may_be_left_out = |subject: &&Subject<'_>| OptOut::is_allowed_by(&subject.set);
     if let Some(subject) = subjects.iter().find(may_be_left_out) {
         let why = format!("{} has the annotation {OPT_OUT}: Allowed, so a Namespace may leave it out", name(subject));

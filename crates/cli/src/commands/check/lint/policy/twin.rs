@@ -14,15 +14,20 @@ pub(super) fn check(policy: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
 }
 
 fn alone(policy: &Policy<'_>, all: &[Policy<'_>]) -> Option<Finding> {
-    let is_needed = policy.asks.pods() && !policy.identities.is_empty();
+    let is_needed = policy.asks.pods() && (!policy.identities.is_empty() || limits_tokens(policy));
     if !is_needed || all.iter().any(|other| !other.acts() && other.asks.pods()) {
         return None;
     }
-    let message = "no policy here looks at Pods after other webhooks have changed them: one may copy the token of a \
-                   sidecar, or take it away";
+    let message = "no policy here looks at Pods after other webhooks have changed them: one may copy a token that only some \
+                   containers get, or take it away";
     let remedy =
         "add a policy with these settings, role: Assert and mutating: false, or check it together with this one";
     Some(policy.document.warning("spec.settings.role", message, remedy))
+}
+
+/// Whether the settings say which containers of any Pod get its token (TCN-2).
+fn limits_tokens(policy: &Policy<'_>) -> bool {
+    policy.settings().service_accounts.token_containers.is_set()
 }
 
 fn of_twin(twin: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
@@ -38,7 +43,7 @@ fn of_twin(twin: &Policy<'_>, all: &[Policy<'_>]) -> Vec<Finding> {
         let remedy = "add a rule with apiGroups [\"\"], apiVersions [v1], resources [pods], operations [CREATE]";
         warn("spec.rules", message, remedy);
     }
-    if !twin.has_gate() {
+    if !twin.has_gate() && !limits_tokens(twin) {
         let message = format!("the asserting twin asserts nothing: the feature gate {GATE} is off");
         warn("spec.settings.featureGates", &message, "give it the settings of the policy that injects");
     }

@@ -1,0 +1,89 @@
+//! Leaves the token of the Pod's own account to the containers that are to get it (TCN-4).
+
+use std::collections::BTreeSet;
+
+use pillion_kubernetes::json;
+use pillion_sidecarset::pod;
+use serde_json::Value;
+
+use super::granted::Granted;
+use super::held::{containers, is_automounted};
+use super::volumes::{self, Volumes};
+use super::{Owners, account_of};
+use crate::decision::{Decision, Grant, Narrowed, Token};
+use crate::names;
+use crate::paths;
+use crate::rules::Rules;
+use crate::token_containers::{By, TokenContainers};
+
+/// Returns a decision about a Pod after injection with which only the containers that `wanted` includes, and those of
+/// SidecarSets whose identity it is, get the token of the account that the Pod has for itself.
+///
+/// A Pod that has its account for its sidecars gives the token to nobody else (E4): the decision stays as it is. An
+/// account that a Pod got for its sidecars can be told from its own by Pillion's volume, which has another name
+/// ([`names::own_token_volume`]); so a second admission decides the same (IDP-6).
+///
+/// The annotation of a Pod gives the token even where the Pod or its account turns automounting off, as its author could
+/// by a volume. The annotation of a Namespace and the settings take the token away, and never give one.
+pub fn narrow(decision: Decision, pod: &Value, wanted: &TokenContainers, owners: &Owners, rules: &Rules) -> Decision {
+    let account = account_of(pod);
+    let volumes = Volumes::from_pod(pod, &rules.trusted_csi_drivers);
+    if is_for_sidecars(&decision, account, &volumes) {
+        return decision;
+    }
+    let is_given = wanted.by == By::Pod || volumes.is_narrowed(account) || is_automounted(pod, &volumes);
+    let (mut mounting, mut on_their_own) = (Vec::new(), BTreeSet::new());
+    let granted = Granted::new(&decision, owners);
+    for container in containers(pod) {
+        let name = pod::name(container);
+        if !wanted.include(name) || granted.of_container(name).next().is_some() {
+            continue;
+        }
+        if has_something_in_its_place(container, &volumes) {
+            on_their_own.insert(name.to_owned());
+        } else if is_given {
+            mounting.push(name.to_owned());
+        }
+    }
+    let is_for_others = |audience: &str| !rules.api_server_audiences.iter().any(|glob| glob.matches(audience));
+    let for_others = volumes.for_others(is_for_others).into_iter().map(str::to_owned).collect();
+    drop(granted);
+    let narrowed =
+        Narrowed { account: account.to_owned(), by: wanted.by, containers: mounting, on_their_own, for_others };
+    let Decision { automounted, mut grants, .. } = decision;
+    // Nothing is mounted by the API server any more.
+    grants.extend(automounted.into_iter().map(|sidecar_set| Grant {
+        sidecar_set,
+        account: account.to_owned(),
+        token: Token::OfPod,
+        audiences: Vec::new(),
+    }));
+    Decision { hides_token: true, private: None, automounted: Vec::new(), grants, narrowed: Some(narrowed), ..decision }
+}
+
+/// Whether a Pod has its account for its sidecars: it gets another one for them, has a merged one, or has the volume
+/// through which they alone get the token.
+fn is_for_sidecars(decision: &Decision, account: &str, volumes: &Volumes<'_>) -> bool {
+    if decision.account.is_some() || names::is_merged(account) {
+        return true;
+    }
+    let of_account = names::token_volume(&names::credential(account, None));
+    let of_grants = decision.grants.iter().filter(|grant| grant.token == Token::OfPod);
+    let of_grants = of_grants.map(|grant| names::token_volume(&grant.credential()));
+    of_grants.chain([of_account]).any(|volume| volumes.gives_account(&volume))
+}
+
+/// Whether a container has something else than Kubernetes' or Pillion's mount at, above or below the token directory. The
+/// API server mounts no token into such a container either.
+fn has_something_in_its_place(container: &Value, volumes: &Volumes<'_>) -> bool {
+    let is_related = |path: &str| paths::relation(path).is_some();
+    let is_foreign = |mount: &&Value| {
+        let name = pod::name(mount);
+        !volumes::is_called_like_ours(name) && !volumes.is_automounted(name)
+    };
+    let mut mounts = volumes::mounts(container).iter().filter(is_foreign);
+    let mut devices = json::items(container, &["volumeDevices"]).iter();
+    mounts.any(|mount| is_related(json::text(mount, &["mountPath"])))
+        || devices.any(|device| is_related(json::text(device, &["devicePath"])))
+        || is_related(json::text(container, &["terminationMessagePath"]))
+}
