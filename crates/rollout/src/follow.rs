@@ -4,6 +4,7 @@
 //! Whether that is so follows from the spec of the Pod alone, so nothing is recorded before a resize, and a restart of the
 //! controller forgets nothing. A refusal is recorded with a digest of the amounts for which it holds.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json;
@@ -26,7 +27,7 @@ use crate::pod::{Phase, Pod};
 use crate::resize::{self, Change};
 use crate::round::{Rest, Round, unavailable};
 use crate::sized_by_others::{by_autoscaler, by_resize};
-use crate::target::RolloutTarget;
+use crate::target::{RolloutTarget, Sidecar};
 
 /// The most Pods that follow in a round, so that a round does not keep upgrades waiting. The next round goes on.
 const AT_ONCE: usize = 50;
@@ -56,7 +57,7 @@ fn has_policy(target: &RolloutTarget<'_>) -> bool {
 fn computed(target: &RolloutTarget<'_>) -> BTreeSet<String> {
     let sidecars = target.sidecars.iter();
     let sidecars = sidecars.filter(|it| json::at(it.container, &["resourcesPolicy"]).is_some_and(Value::is_object));
-    sidecars.flat_map(|sidecar| sidecar.containers()).collect()
+    sidecars.flat_map(Sidecar::containers).collect()
 }
 
 /// Returns the stored versions that Pods have, by hash, without the one that is rolled out.
@@ -88,7 +89,9 @@ pub fn following(observed: &Observed<'_>, round: &Round, judged: &[Judged]) -> F
     let Observed { target, pods, uncertain, asked, members, .. } = *observed;
     let chosen: BTreeSet<usize> = match round {
         // A strategy that lets nothing be done holds for these resizes as well.
-        Round::Rest(Rest::NotUpdate | Rest::Paused | Rest::Unreadable) | Round::Reset(_) => return Following::default(),
+        Round::Rest(Rest::NotUpdate | Rest::Paused | Rest::Unreadable) | Round::Reset(_) => {
+            return Following::default();
+        }
         Round::Rest(Rest::Done) => BTreeSet::new(),
         Round::Upgrade { chosen, .. } => chosen.iter().map(|chosen| chosen.pod).collect(),
     };
@@ -108,9 +111,9 @@ pub fn following(observed: &Observed<'_>, round: &Round, judged: &[Judged]) -> F
         // Many Pods have the same amounts.
         let key = (own.hash(), pod.amounts.as_ref(), left);
         let left = key.2.clone();
-        let need = *known.entry(key).or_insert_with(|| need(own, &pod.amounts, &left));
-        match need.filter(|_| !is_answered(own, pod, asked)) {
-            None => failed.extend(obstacle(own, pod).map(|obstacle| (position, obstacle))),
+        let sized = known.entry(key).or_insert_with(|| SameAmounts::new(own, &pod.amounts, &left));
+        match sized.need.filter(|_| !is_answered(own, pod, sized, asked)) {
+            None => failed.extend(obstacle(own, pod, sized).map(|obstacle| (position, obstacle))),
             Some(Need { restarts: false }) => free.push(position),
             // As with an upgrade, a Pod that is away waits (ROLL-35).
             Some(Need { restarts: true }) if judged.absence.is_some() => {}
@@ -165,12 +168,27 @@ struct Need {
     restarts: bool,
 }
 
-/// Returns the resize that a Pod with these amounts needs. One that cannot be computed is needed, too: it is refused.
-fn need(own: &RolloutTarget<'_>, amounts: &Amounts, left: &BTreeSet<&str>) -> Option<Need> {
-    let restarts = |change: &Change| amounts.containers().any(|it| it.name == change.container && it.restarts);
-    match changes(own, &amounts.to_pod(), left) {
-        Ok(changes) => (!changes.is_empty()).then(|| Need { restarts: changes.iter().any(restarts) }),
-        Err(_) => Some(Need { restarts: false }),
+/// What all Pods with the same amounts of a version have in common.
+struct SameAmounts<'a> {
+    amounts: &'a Amounts,
+    /// The resize that they need. One that cannot be computed is needed, too: it is refused.
+    need: Option<Need>,
+    digest: OnceCell<String>,
+}
+
+impl<'a> SameAmounts<'a> {
+    fn new(own: &RolloutTarget<'_>, amounts: &'a Amounts, left: &BTreeSet<&str>) -> Self {
+        let restarts = |change: &Change| amounts.containers().any(|it| it.name == change.container && it.restarts);
+        let need = match changes(own, &amounts.to_pod(), left) {
+            Ok(changes) => (!changes.is_empty()).then(|| Need { restarts: changes.iter().any(restarts) }),
+            Err(_) => Some(Need { restarts: false }),
+        };
+        Self { amounts, need, digest: OnceCell::new() }
+    }
+
+    /// Returns the digest of the amounts of the Pod's own containers. Few Pods need it.
+    fn digest(&self) -> &str {
+        self.digest.get_or_init(|| self.amounts.digest_of_own())
     }
 }
 
@@ -179,70 +197,60 @@ fn changes(own: &RolloutTarget<'_>, object: &Value, left: &BTreeSet<&str>) -> Re
     resize::changes(own, object, |name| computed.contains(name) && !left.contains(name))
 }
 
-fn asked_about(own: &RolloutTarget<'_>, pod: &Pod) -> Asked {
-    Asked { hash: own.hash().to_owned(), amounts: pod.amounts.digest_of_own() }
-}
-
 /// Returns the record of a Pod that a resize which follows the app was refused.
 fn refusal<'p>(own: &RolloutTarget<'_>, pod: &'p Pod) -> Option<&'p Begun> {
     pod.resizes().get(&key_of_follower(own.name()))
 }
 
+/// The same if it is about the version and the amounts that the Pod has now.
+fn refusal_now<'p>(own: &RolloutTarget<'_>, pod: &'p Pod, sized: &SameAmounts<'_>) -> Option<&'p Begun> {
+    refusal(own, pod).filter(|refused| refused.hash == own.hash() && refused.amounts == sized.digest())
+}
+
 /// Whether the sidecars of a Pod were looked at before, or their resize refused, for the amounts that the app has.
-fn is_answered(own: &RolloutTarget<'_>, pod: &Pod, asked: &BTreeMap<String, Asked>) -> bool {
-    let (before, refused) = (asked.get(&pod.metadata.uid), refusal(own, pod));
-    (before.is_some() || refused.is_some()) && {
-        let now = asked_about(own, pod);
-        before == Some(&now) || refused.is_some_and(|it| (&it.hash, &it.amounts) == (&now.hash, &now.amounts))
-    }
+fn is_answered(own: &RolloutTarget<'_>, pod: &Pod, sized: &SameAmounts<'_>, asked: &BTreeMap<String, Asked>) -> bool {
+    let before = asked.get(&pod.metadata.uid);
+    before.is_some_and(|before| before.hash == own.hash() && before.amounts == sized.digest())
+        || refusal_now(own, pod, sized).is_some()
 }
 
 /// Returns why the sidecars of a Pod do not follow, although no resize is asked for: it was refused, or the kubelet calls
 /// it infeasible.
-fn obstacle(own: &RolloutTarget<'_>, pod: &Pod) -> Option<Obstacle> {
-    if let Some(refused) = refusal(own, pod) {
-        let now = asked_about(own, pod);
-        if (&refused.hash, &refused.amounts) == (&now.hash, &now.amounts) {
-            return Some(Obstacle::ResizeRefused { problem: refused.refused.clone() });
-        }
+fn obstacle(own: &RolloutTarget<'_>, pod: &Pod, sized: &SameAmounts<'_>) -> Option<Obstacle> {
+    if let Some(refused) = refusal_now(own, pod, sized).filter(|_| sized.need.is_some()) {
+        return Some(Obstacle::ResizeRefused { problem: refused.refused.clone() });
     }
     let pending = pod.state.resize.pending.as_ref().filter(|pending| pending.is_infeasible)?;
     lags(own, pod).then(|| Obstacle::ResizeInfeasible { problem: pending.message.clone() })
 }
 
 /// What is done about the sidecars of a Pod.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Follow {
-    /// They are resized.
-    Resize {
-        /// Drops the record of an earlier refusal, first of all; `None` if there is none.
-        forget: Option<Step>,
-        /// Changes cpu and memory.
-        resize: Step,
-    },
-    /// Nothing: they have their amounts, or somebody else sizes them.
-    Leave,
-    /// Their amounts cannot be computed.
-    Impossible(Vec<Reason>),
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Follow {
+    /// Drops the record of an earlier refusal, first of all; `None` if there is none.
+    pub forget: Option<Step>,
+    /// Changes cpu and memory; `None` if the sidecars have their amounts, or somebody else sizes them.
+    pub resize: Option<Step>,
 }
 
 /// Plans the resize that follows the app. `object` is the whole Pod, as the API server has it; `manager` is the field
-/// manager of Pillion's own writes. Returns `None` if the Pod has changed and does not follow now.
-pub fn plan(target: &RolloutTarget<'_>, object: &Value, manager: &str) -> Option<(Asked, Follow)> {
+/// manager of Pillion's own writes. Returns `None` if the Pod has changed and does not follow now. The result is an error
+/// if the amounts cannot be computed for this Pod.
+pub fn plan(target: &RolloutTarget<'_>, object: &Value, manager: &str) -> Option<(Asked, Result<Follow, Vec<Reason>>)> {
     let pod = Pod::decode(object).ok()?;
     let older = older(target, &[&pod]);
     let versions = own_versions(target, &older);
     let own = versions.get(target.recorded_hash(pod.records())).filter(|own| may_follow(own, &pod))?;
     let mut left = by_autoscaler(&pod.metadata.annotations);
     left.extend(by_resize(object, manager));
-    let planned = match changes(own, object, &left) {
-        Ok(changes) => resize::step(&pod, changes).map_or(Follow::Leave, |resize| {
-            let forget = refusal(own, &pod).map(|_| resize::forget(&pod, &key_of_follower(own.name())));
-            Follow::Resize { forget, resize }
-        }),
-        Err(reasons) => Follow::Impossible(reasons),
-    };
-    Some((asked_about(own, &pod), planned))
+    let planned = changes(own, object, &left).map(|changes| {
+        let resize = resize::step(&pod, changes);
+        let is_outdated = resize.is_some() && refusal(own, &pod).is_some();
+        let forget = is_outdated.then(|| resize::forget(&pod, &key_of_follower(own.name())));
+        Follow { forget, resize }
+    });
+    let asked = Asked { hash: own.hash().to_owned(), amounts: pod.amounts.digest_of_own() };
+    Some((asked, planned))
 }
 
 /// Returns the step that records why a resize is refused. It is not asked for again until the app has other amounts or the

@@ -150,7 +150,7 @@ pub(crate) fn drop_records(target: &RolloutTarget<'_>, pod: &Pod, edit: &mut Edi
     let mut resizes = pod.resizes().clone();
     let keys = [target.name().to_owned(), key_of_follower(target.name())];
     if keys.iter().filter_map(|key| resizes.remove(key)).count() > 0 {
-        put(resizes, edit);
+        put(&resizes, edit);
     }
 }
 
@@ -158,16 +158,16 @@ pub(crate) fn drop_records(target: &RolloutTarget<'_>, pod: &Pod, edit: &mut Edi
 pub(crate) fn forget(pod: &Pod, key: &str) -> Step {
     let (mut resizes, mut edit) = (pod.resizes().clone(), Edit::default());
     resizes.remove(key);
-    put(resizes, &mut edit);
+    put(&resizes, &mut edit);
     edit.step(pod)
 }
 
 /// Writes the records that are left.
-fn put(resizes: BTreeMap<String, Begun>, edit: &mut Edit) {
+fn put(resizes: &BTreeMap<String, Begun>, edit: &mut Edit) {
     if resizes.is_empty() {
         edit.removed.insert(STATE.to_owned());
     } else {
-        edit.annotations.insert(STATE.to_owned(), text(&resizes));
+        edit.annotations.insert(STATE.to_owned(), text(resizes));
     }
 }
 

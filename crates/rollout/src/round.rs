@@ -133,9 +133,7 @@ pub(crate) fn unavailable(
     let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
         let counts = judged.is_updated || lacks(target, pod, **judged);
         let is_missing = has_begun(pod, **judged, is_uncertain) || judged.absence.is_some();
-        (counts && !judged.is_available())
-            || (!judged.is_updated && is_missing)
-            || resize::is_restarting(target, pod)
+        (counts && !judged.is_available()) || (!judged.is_updated && is_missing) || resize::is_restarting(target, pod)
     });
     unavailable.count().saturating_add(target.recreation.missing)
 }

@@ -1,6 +1,6 @@
-//! Which containers of a Pod somebody else sizes: a VerticalPodAutoscaler, or whoever resized them (ROLL-70).
+//! Which containers of a Pod somebody else sizes: a vertical autoscaler of Pods (VPA), or whoever resized them (ROLL-70).
 //!
-//! The Pod itself tells, so no right to read VerticalPodAutoscalers is needed, and none has to be installed.
+//! The Pod itself tells, so no right to read autoscalers is needed, and none has to be installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const OBSERVED: &str = "vpaObservedContainers";
 /// `Pod resources updated by web: container 0: cpu request, memory request; container 2: cpu limit`.
 const UPDATES: &str = "vpaUpdates";
 
-/// Returns the containers whose cpu or memory the webhook of a VerticalPodAutoscaler set when the Pod was created. The
+/// Returns the containers whose cpu or memory the webhook of a vertical autoscaler set when the Pod was created. The
 /// webhook counts containers as it saw them, so the numbers are positions in the list of those.
 pub fn by_autoscaler(annotations: &BTreeMap<String, String>) -> BTreeSet<&str> {
     let (Some(observed), Some(updates)) = (annotations.get(OBSERVED), annotations.get(UPDATES)) else {
@@ -37,9 +37,8 @@ pub fn by_autoscaler(annotations: &BTreeMap<String, String>) -> BTreeSet<&str> {
 /// now. `object` is the whole Pod with its `managedFields`.
 pub fn by_resize<'a>(object: &'a Value, own: &str) -> BTreeSet<&'a str> {
     let entries = json::items(object, &["metadata", "managedFields"]).iter();
-    let of_others = entries.filter(|entry| {
-        json::text(entry, &["subresource"]) == "resize" && json::text(entry, &["manager"]) != own
-    });
+    let of_others = entries
+        .filter(|entry| json::text(entry, &["subresource"]) == "resize" && json::text(entry, &["manager"]) != own);
     let owns = |entry: &Value, list: List, name: &str| {
         let key = format!("k:{}", serde_json::json!({"name": name}));
         let list = format!("f:{}", list.key());

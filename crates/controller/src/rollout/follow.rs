@@ -39,38 +39,32 @@ impl SidecarSetRollout {
 
     /// Resizes the sidecars of a Pod. The Pod is read first: who sized its containers before stands in its managed fields,
     /// which no watch keeps.
-    async fn follow_one(
-        &self,
-        rollout: &Rollout<'_>,
-        pod: &Pod,
-        state: &mut RolloutState,
-    ) -> Result<Written, Failure> {
+    async fn follow_one(&self, rollout: &Rollout<'_>, pod: &Pod, state: &mut RolloutState) -> Result<Written, Failure> {
         let Some(mut object) = self.whole(&pod.metadata).await? else { return Ok(Written::Overtaken) };
         let Some((asked, planned)) = follow::plan(&rollout.target, &object, FIELD_MANAGER) else {
             return Ok(Written::Overtaken);
         };
-        let written = match planned {
-            Follow::Leave => Written::Done,
-            Follow::Impossible(reasons) => self.refuse_to_follow(rollout, &object, &asked, &texts(&reasons)).await?,
-            Follow::Resize { forget, resize } => {
-                if let Some(forget) = forget {
-                    match self.effects.carry_out(&forget, "its containers have other cpu and memory").await {
-                        Ok(stored) => object = stored.unwrap_or(object),
-                        Err(error) if error.problem.is_overtaken() => return Ok(Written::Overtaken),
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                match self.send(rollout, &object, &resize).await? {
-                    Sent::Done => Written::Done,
-                    Sent::Overtaken => Written::Overtaken,
-                    Sent::Refused(problem) => self.refuse_to_follow(rollout, &object, &asked, &problem).await?,
-                }
-            }
+        let Follow { forget, resize } = match planned {
+            Ok(follow) => follow,
+            Err(reasons) => return self.refuse_to_follow(rollout, &object, &asked, &texts(&reasons)).await,
         };
-        if matches!(written, Written::Done) {
-            state.asked.insert(pod.metadata.uid.clone(), asked);
+        if let Some(forget) = forget {
+            match self.effects.carry_out(&forget, "its containers have other cpu and memory").await {
+                Ok(stored) => object = stored.unwrap_or(object),
+                Err(error) if error.problem.is_overtaken() => return Ok(Written::Overtaken),
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(written)
+        if let Some(resize) = resize {
+            match self.send(rollout, &object, &resize).await? {
+                Sent::Done => {}
+                Sent::Overtaken => return Ok(Written::Overtaken),
+                Sent::Refused(problem) => return self.refuse_to_follow(rollout, &object, &asked, &problem).await,
+            }
+        }
+        // A refusal is remembered by its record alone, so that whoever removes it is heard.
+        state.asked.insert(pod.metadata.uid.clone(), asked);
+        Ok(Written::Done)
     }
 
     /// Records in a Pod why its sidecars do not follow. The next round reports it.
@@ -87,12 +81,7 @@ impl SidecarSetRollout {
     }
 
     /// Tells people once which Pod does not follow, and why.
-    async fn tell_not_following(
-        &self,
-        rollout: &Rollout<'_>,
-        failed: &[(usize, Obstacle)],
-        state: &mut RolloutState,
-    ) {
+    async fn tell_not_following(&self, rollout: &Rollout<'_>, failed: &[(usize, Obstacle)], state: &mut RolloutState) {
         let Some((position, obstacle)) = failed.first() else { return };
         let Some(pod) = rollout.pods.get(*position) else { return };
         let Metadata { namespace, name, .. } = &pod.0.metadata;
