@@ -10,6 +10,7 @@ use crate::counts::Counts;
 use crate::deadline::Clock;
 use crate::failed_progress;
 use crate::failure::{RecordChange, Verdict, assess};
+use crate::follow::{Following, following};
 use crate::observed::{BundleState, Observed};
 use crate::pod::Pod;
 use crate::recreate::{self, named};
@@ -35,6 +36,9 @@ pub struct Decision {
 /// How long states of Pods that depend on the time may be late.
 const LATE: Duration = Duration::from_secs(5);
 
+/// When the next Pods follow the app, if there are too many for one round.
+const SOON: Duration = Duration::from_secs(1);
+
 /// The writes of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
@@ -57,6 +61,8 @@ pub struct RoundReport {
     pub stopped: Option<Cause>,
     /// The changes of Pods. A rollout that has failed makes none.
     pub round: Round,
+    /// The Pods whose sidecars follow the app (ROLL-70).
+    pub following: Following,
 }
 
 /// The failure of a revision.
@@ -107,7 +113,12 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
             }
         }
     };
-    let report = RoundReport { counts, progress, failure, stopped, round };
+    let following = match stopped {
+        None => following(observed, &round, &judged),
+        Some(_) => Following::default(),
+    };
+    let look_again = if following.is_cut { Some(SOON) } else { look_again };
+    let report = RoundReport { counts, progress, failure, stopped, round, following };
     Decision { next: Next::Report(report), clock: assessment.clock, judged, look_again }
 }
 

@@ -108,6 +108,16 @@ impl<'a> Versions<'a> {
         Self { target: Some(target), revisions, compared: OnceLock::new() }
     }
 
+    /// Returns the stored revisions, ascending.
+    pub fn stored(&self) -> impl Iterator<Item = &'a Revision> {
+        self.revisions.iter().copied()
+    }
+
+    /// Returns the newest stored revision with this hash.
+    pub fn with_hash(&self, hash: &str) -> Option<&'a Revision> {
+        self.revisions.iter().rev().copied().find(|revision| revision.head.annotation(names::HASH) == hash)
+    }
+
     fn compared(&self) -> &BTreeMap<String, Vec<Difference>> {
         self.compared.get_or_init(|| {
             let read = |text: &str| json::parse(text.as_bytes()).unwrap_or(Value::Null);

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::deadline::Clock;
 use crate::history::Revision;
 use crate::pod::Pod;
+use crate::pod::resize::Asked;
 use crate::recreate::Held;
 use crate::rollback::Rollback;
 use crate::target::RolloutTarget;
@@ -36,6 +37,8 @@ pub struct Observed<'a> {
     pub bundle: BundleState,
     /// The Pods to which an upgrade was sent whose outcome is not known, by UID.
     pub uncertain: &'a BTreeMap<String, String>,
+    /// What the sidecars of Pods were looked at for, by UID (ROLL-70).
+    pub asked: &'a BTreeMap<String, Asked>,
     /// The Pods that wait for a PodDisruptionBudget.
     pub held: &'a [Held],
     /// The revision that is rolled out.

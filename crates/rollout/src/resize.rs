@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::edit::{self, Edit, test};
 use crate::method::Obstacle;
 use crate::pod::Pod;
-use crate::pod::resize::{Begun, STATE};
+use crate::pod::resize::{Begun, STATE, key_of_follower};
 use crate::target::RolloutTarget;
 
 /// The resources that a resize changes.
@@ -90,6 +90,14 @@ pub fn obstacle(target: &RolloutTarget<'_>, pod: &Pod) -> Option<Obstacle> {
     (is_about_it && !is_complete(target, pod)).then(|| Obstacle::ResizeInfeasible { problem: problem() })
 }
 
+/// Whether the kubelet still has to restart a container of the SidecarSet for its new cpu or memory.
+pub(crate) fn is_restarting(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
+    let restarts = |name: &String| pod.container(name).is_some_and(|(_, container)| container.restarts);
+    let lacks = |name: &String| pod.status(name).is_some_and(|status| !status.has_resources);
+    let is_infeasible = pod.state.resize.pending.as_ref().is_some_and(|pending| pending.is_infeasible);
+    !is_infeasible && target.containers().iter().any(|name| restarts(name) && lacks(name))
+}
+
 /// The resize of a Pod, as far as it is left to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resize {
@@ -104,60 +112,110 @@ pub struct Resize {
 /// # Errors
 /// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
 pub fn plan(target: &RolloutTarget<'_>, object: &Value) -> Result<Resize, Vec<Reason>> {
-    let operations = operations(target, object)?;
+    let changes = changes(target, object, |_| true)?;
     let seen = Pod::decode(object).unwrap_or_default();
     let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let before = seen.resize(target);
     let generation =
-        if operations.is_empty() { before.map_or(0, |begun| begun.generation) } else { generation.saturating_add(1) };
-    let mark = Begun { hash: target.hash().to_owned(), generation, refused: String::new() };
-    let begin = (before != Some(&mark)).then(|| write(target, &seen, mark));
-    let resize = (!operations.is_empty()).then(|| {
-        let first = test("/metadata/uid", &seen.metadata.uid);
-        let operations = [first].into_iter().chain(operations).collect();
-        Step::JsonPatch { object: edit::reference(&seen), subresource: Some(Subresource::Resize), operations }
-    });
-    Ok(Resize { begin, resize })
+        if changes.is_empty() { before.map_or(0, |begun| begun.generation) } else { generation.saturating_add(1) };
+    let mark = Begun { hash: target.hash().to_owned(), generation, ..Begun::default() };
+    let begin = (before != Some(&mark)).then(|| write(&seen, target.name().to_owned(), mark));
+    Ok(Resize { begin, resize: step(&seen, changes) })
+}
+
+/// Returns the step that changes cpu and memory of containers; `None` if there is nothing to change.
+pub(crate) fn step(pod: &Pod, changes: Vec<Change>) -> Option<Step> {
+    (!changes.is_empty()).then(|| {
+        let first = test("/metadata/uid", &pod.metadata.uid);
+        let changes = changes.into_iter().flat_map(|change| change.operations);
+        let operations = [first].into_iter().chain(changes).collect();
+        Step::JsonPatch { object: edit::reference(pod), subresource: Some(Subresource::Resize), operations }
+    })
 }
 
 /// Returns the step that records why the resize of a Pod is refused. It is not asked for again until the version changes.
 pub fn refuse(target: &RolloutTarget<'_>, pod: &Pod, problem: &str) -> Step {
     let generation = pod.resize(target).map_or(0, |begun| begun.generation);
-    let refused = problem.chars().take(REFUSAL_MAX).collect();
-    write(target, pod, Begun { hash: target.hash().to_owned(), generation, refused })
+    let mark = Begun { hash: target.hash().to_owned(), generation, refused: shortened(problem), ..Begun::default() };
+    write(pod, target.name().to_owned(), mark)
 }
 
-/// Returns the annotation after the resize for this SidecarSet; `None` if it is not needed any more.
-pub(crate) fn after(target: &RolloutTarget<'_>, pod: &Pod) -> Option<String> {
+/// Returns a refusal as a Pod records it.
+pub(crate) fn shortened(problem: &str) -> String {
+    problem.chars().take(REFUSAL_MAX).collect()
+}
+
+/// Drops what the annotation of a Pod says about this SidecarSet: the Pod has the version.
+pub(crate) fn drop_records(target: &RolloutTarget<'_>, pod: &Pod, edit: &mut Edit) {
     let mut resizes = pod.resizes().clone();
-    resizes.remove(target.name());
-    (!resizes.is_empty()).then(|| text(&resizes))
+    let keys = [target.name().to_owned(), key_of_follower(target.name())];
+    if keys.iter().filter_map(|key| resizes.remove(key)).count() > 0 {
+        put(&resizes, edit);
+    }
+}
+
+/// Returns the step that drops the record under this key.
+pub(crate) fn forget(pod: &Pod, key: &str) -> Step {
+    let (mut resizes, mut edit) = (pod.resizes().clone(), Edit::default());
+    resizes.remove(key);
+    put(&resizes, &mut edit);
+    edit.step(pod)
+}
+
+/// Writes the records that are left.
+fn put(resizes: &BTreeMap<String, Begun>, edit: &mut Edit) {
+    if resizes.is_empty() {
+        edit.removed.insert(STATE.to_owned());
+    } else {
+        edit.annotations.insert(STATE.to_owned(), text(resizes));
+    }
 }
 
 fn text(resizes: &BTreeMap<String, Begun>) -> String {
     go_json::to_string_sorted(&json!(resizes))
 }
 
-fn write(target: &RolloutTarget<'_>, pod: &Pod, begun: Begun) -> Step {
+/// Returns the step that records a resize under this key.
+pub(crate) fn write(pod: &Pod, key: String, begun: Begun) -> Step {
     let mut resizes = pod.resizes().clone();
-    resizes.insert(target.name().to_owned(), begun);
+    resizes.insert(key, begun);
     Edit::annotation(STATE, text(&resizes)).step(pod)
 }
 
-/// Returns the operations that give the containers of the SidecarSet their cpu and memory.
-fn operations(target: &RolloutTarget<'_>, object: &Value) -> Result<Vec<Value>, Vec<Reason>> {
+/// The change of cpu and memory of one container.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// The name of the container.
+    pub(crate) container: String,
+    /// The operations of a JSON Patch.
+    operations: Vec<Value>,
+}
+
+/// Returns the changes that give the containers of the SidecarSet their cpu and memory: those of which `is_wanted` is true.
+///
+/// # Errors
+/// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
+pub(crate) fn changes(
+    target: &RolloutTarget<'_>,
+    object: &Value,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Change>, Vec<Reason>> {
     let own = without_injected(object);
     let pod = pods::Pod::decode(&own).map_err(|errors| {
         let unreadable = |error: FieldError| Reason::forbidden(FieldPath::new("spec"), error.to_string(), "");
         errors.into_iter().map(unreadable).collect::<Vec<_>>()
     })?;
     let targets = Targets::new(pod, &[], &Records::default());
-    let mut operations = Vec::new();
+    let mut changes = Vec::new();
     for sidecar in &target.sidecars {
+        let names: Vec<String> = sidecar.containers().into_iter().filter(|name| is_wanted(name)).collect();
+        if names.is_empty() {
+            continue;
+        }
         let computed = targets.resources(target.name(), (sidecar.list, sidecar.index, sidecar.container))?;
         let wanted = computed.as_ref().or_else(|| json::at(sidecar.container, &["resources"]));
         let Some(wanted) = wanted else { continue };
-        for name in sidecar.containers() {
+        for name in names {
             // A container of the SidecarSet may be a native sidecar of the Pod (NAT-5).
             let found = List::ALL.into_iter().find_map(|list| {
                 let containers = json::items(object, &["spec", list.key()]).iter().enumerate();
@@ -165,10 +223,13 @@ fn operations(target: &RolloutTarget<'_>, object: &Value) -> Result<Vec<Value>, 
                 ours.next().map(|(index, container)| (list, index, container))
             });
             let Some((list, index, container)) = found else { continue };
-            operations.extend(of_container(list, index, container, wanted));
+            let operations = of_container(list, index, container, wanted);
+            if !operations.is_empty() {
+                changes.push(Change { container: name, operations });
+            }
         }
     }
-    Ok(operations)
+    Ok(changes)
 }
 
 /// Returns a Pod without its injected containers, of whose resources no `resourcesPolicy` makes use (EXPR-1).

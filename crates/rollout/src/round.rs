@@ -118,6 +118,26 @@ fn positions<'a>(pods: &'a [&Pod], has: impl Fn(&Pod) -> bool + 'a) -> impl Iter
     pods.iter().enumerate().filter(move |(_, pod)| has(pod)).map(|(position, _)| position)
 }
 
+/// Whether an upgrade of a Pod has begun, and may not have reached it.
+fn has_begun(pod: &Pod, judged: Judged, is_uncertain: &impl Fn(&Pod) -> bool) -> bool {
+    is_uncertain(pod) || judged.is_resizing || judged.is_in_flight
+}
+
+/// Returns how many Pods count against `maxUnavailable` before a round.
+pub(crate) fn unavailable(
+    target: &RolloutTarget<'_>,
+    pods: &[&Pod],
+    judged: &[Judged],
+    is_uncertain: &impl Fn(&Pod) -> bool,
+) -> usize {
+    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
+        let counts = judged.is_updated || lacks(target, pod, **judged);
+        let is_missing = has_begun(pod, **judged, is_uncertain) || judged.absence.is_some();
+        (counts && !judged.is_available()) || (!judged.is_updated && is_missing) || resize::is_restarting(target, pod)
+    });
+    unavailable.count().saturating_add(target.recreation.missing)
+}
+
 /// Returns the Pods that are upgraded now, in the order of the upgrades.
 fn chosen(
     target: &RolloutTarget<'_>,
@@ -127,9 +147,9 @@ fn chosen(
     is_uncertain: &impl Fn(&Pod) -> bool,
 ) -> Vec<usize> {
     // What has begun is completed before another Pod is touched.
-    let has_begun = |pod: &Pod, judged: &Judged| is_uncertain(pod) || judged.is_resizing || judged.is_in_flight;
     let has_begun_at = |position: &usize| {
-        pods.get(*position).zip(judged.get(*position)).is_some_and(|(pod, judged)| has_begun(pod, judged))
+        let found = pods.get(*position).zip(judged.get(*position));
+        found.is_some_and(|(pod, judged)| has_begun(pod, *judged, is_uncertain))
     };
     let sorted = order::sort(pods, &target.strategy.priority, waiting);
     let sorted = scatter::scatter(&target.strategy.scatter, pods, sorted);
@@ -158,18 +178,14 @@ fn chosen(
             Waiting { pod, is_ready }
         })
         .collect();
-    let unavailable = pods.iter().zip(judged).filter(|(pod, judged)| {
-        let counts = judged.is_updated || lacks(target, pod, **judged);
-        let is_missing = has_begun(pod, judged) || judged.absence.is_some();
-        (counts && !judged.is_available()) || (!judged.is_updated && is_missing)
-    });
     // Pods that an earlier upgrade has restarted are upgraded again, and are not ready for a longer time.
     let is_starting = |waiting: &&Waiting| {
         let judged = judged.get(waiting.pod);
         judged.is_some_and(|judged| judged.is_starting && !judged.is_in_flight)
     };
     let starting = waiting.iter().filter(is_starting).count();
-    let counts = Counts { matched, unavailable: unavailable.count().saturating_add(missing).saturating_add(starting) };
+    let unavailable = unavailable(target, pods, judged, is_uncertain).saturating_add(starting);
+    let counts = Counts { matched, unavailable };
     let limits = Limits { partition: Amount::Number(0), ..target.strategy.limits };
     budget::within_budget(&waiting, counts, limits)
 }

@@ -12,7 +12,6 @@ use crate::edit::Edit;
 use crate::hot::{self, NO_VERSION};
 use crate::pair::{self, Pair};
 use crate::pod::Pod;
-use crate::pod::resize::STATE as RESIZES;
 use crate::resize;
 use crate::target::RolloutTarget;
 
@@ -24,6 +23,7 @@ pub fn upgrade(target: &RolloutTarget<'_>, pod: &Pod, revision: &str, now: Times
     let mut edit = images(target, pod, now);
     edit.record(target, pod, revision, now);
     edit.patch_metadata(target, pod)?;
+    resize::drop_records(target, pod, &mut edit);
     Ok(edit)
 }
 
@@ -79,10 +79,6 @@ pub fn after_resize(
     records.complete(now);
     records.replace(record(target, target.hash_without_image(), revision, now));
     edit.annotations.insert(names::HASH_WITHOUT_IMAGE.to_owned(), records.to_text());
-    match resize::after(target, pod) {
-        Some(others) => drop(edit.annotations.insert(RESIZES.to_owned(), others)),
-        None => drop(edit.removed.insert(RESIZES.to_owned())),
-    }
     Ok(edit)
 }
 

@@ -6,6 +6,7 @@
 
 mod evict;
 mod failure;
+mod follow;
 mod lacking;
 pub(crate) mod metrics;
 mod nodes;
@@ -37,10 +38,12 @@ use pillion_rollout::counts::Counts;
 use pillion_rollout::deadline::Clock;
 use pillion_rollout::decide::{Next, RoundReport, decide};
 use pillion_rollout::evicted::Evicted;
+use pillion_rollout::follow::follows;
 use pillion_rollout::history::{self, Revision};
 use pillion_rollout::left::left;
 use pillion_rollout::method::UpgradeMethod;
 use pillion_rollout::observed::{BundleState, Observed};
+use pillion_rollout::pod::resize::Asked;
 use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::recreate::Held;
 use pillion_rollout::rollback::{self, Rollback};
@@ -93,6 +96,8 @@ pub struct SidecarSetRollout {
     standing: Watching,
     wakes: Wakes<String>,
     sources: Mutex<Option<Arc<Sources>>>,
+    /// The SidecarSets whose sidecars follow the app (ROLL-70).
+    followers: Arc<Mutex<BTreeSet<String>>>,
     /// The Pods that lack the sidecar of a SidecarSet, by its name: for those that ask for evictions.
     lacking: Mutex<BTreeMap<String, Lacking>>,
 }
@@ -102,6 +107,8 @@ pub struct SidecarSetRollout {
 pub struct RolloutState {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
+    /// What the sidecars of its Pods were looked at for, by UID (ROLL-70).
+    asked: BTreeMap<String, Asked>,
     /// The evictions of its Pods.
     evictions: EvictionMemory,
     /// When the rollout began that is under way.
@@ -173,6 +180,13 @@ impl Controller for SidecarSetRollout {
             let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
             Keys::Many(names.into_iter().map(str::to_owned).collect())
         });
+        let followers = Arc::<Mutex<BTreeSet<String>>>::default();
+        let following = Arc::clone(&followers);
+        wakes.on(&pods, Facets::RESOURCES, move |change: &Change<InjectedPod>| {
+            let (following, pod) = (following.lock(), change.after.iter());
+            let names: BTreeSet<&str> = pod.flat_map(|pod| pod.0.injected()).collect();
+            Keys::Many(names.into_iter().filter(|name| following.contains(*name)).map(str::to_owned).collect())
+        });
         nodes.wake(&wakes);
         wakes.follow(context.settings.clone());
         let effects = context.effects(Self::NAME);
@@ -187,6 +201,7 @@ impl Controller for SidecarSetRollout {
             standing,
             wakes,
             sources: Mutex::default(),
+            followers,
             lacking: Mutex::default(),
         }
     }
@@ -234,6 +249,7 @@ impl Controller for SidecarSetRollout {
 
     fn forget(&self, name: &String) {
         self.without_lacking(name);
+        self.followers.lock().remove(name);
     }
 
     fn pace(&self) -> Pace {
@@ -336,6 +352,12 @@ impl SidecarSetRollout {
         if let Some(in_force) = &in_force {
             target = target.back_from(in_force.back.failed.annotation(names::HASH));
         }
+        // Before the Pods are looked at: an app that is resized later wakes the SidecarSet.
+        if follows(&target) {
+            self.followers.lock().insert(resource.name().to_owned());
+        } else {
+            self.followers.lock().remove(resource.name());
+        }
         let pods = match self.pods_of(&target) {
             Ok(pods) => pods,
             Err(text) => return self.stalled(object, "InvalidSelector", text, state).await,
@@ -371,6 +393,7 @@ impl SidecarSetRollout {
         state.uncertain.retain(|uid, version| {
             pods.iter().any(|pod| pod.metadata.uid == *uid && pod.metadata.resource_version == *version)
         });
+        Self::forget_asked(state, &pods);
         let held: Vec<Held> = state.evictions.pods.held().cloned().collect();
         let decision = decide(&Observed {
             resource: rollout.resource,
@@ -379,6 +402,7 @@ impl SidecarSetRollout {
             pods: &pods,
             members: rollout.members,
             uncertain: &state.uncertain,
+            asked: &state.asked,
             reshaped: rollout.reshaped.len(),
             bundle,
             held: &held,
@@ -409,7 +433,7 @@ impl SidecarSetRollout {
         sources: &Sources,
         state: &mut RolloutState,
     ) -> Result<Done, Failure> {
-        let RoundReport { counts, progress, failure, stopped, round } = decided;
+        let RoundReport { counts, progress, failure, stopped, round, following } = decided;
         let (object, name) = (rollout.object, registered.revision.name());
         let pods: Vec<&Pod> = rollout.pods.iter().map(|pod| &pod.0).collect();
         if let Some(failure) = &failure {
@@ -444,7 +468,7 @@ impl SidecarSetRollout {
             chosen: &chosen,
             message: &progress.message,
         });
-        let done = done?;
+        let done = done?.or_sooner(self.follow(rollout, &following, state).await?);
         Ok(done.or_sooner(status_is_due).or_sooner(deadline_is_due))
     }
 

@@ -9,6 +9,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use pillion_kubernetes::time::Timestamp;
+use pillion_rollout::pod::amounts::Amounts;
 use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
 use pillion_rollout::upgradable;
 
@@ -25,16 +26,21 @@ impl InjectedPod {
     /// Returns the Pod; `None` if it was injected with no SidecarSet.
     pub(super) fn from_object(object: PodObject) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
-        let pod = Pod::new(read(metadata), spec, status);
+        let mut pod = Pod::new(read(metadata), spec, status);
         let is_injected = pod.injected().next().is_some() || pod.state.upgradable.is_some();
-        is_injected.then_some(Self(pod))
+        is_injected.then(|| {
+            pod.amounts = shared_amounts(pod.amounts);
+            Self(pod)
+        })
     }
 
     /// Returns the Pod if it has not ended, has a controller that creates it anew, and was not injected with a SidecarSet
     /// (ROLL-67).
     pub(super) fn lacking(object: PodObject, sidecar_set: &str) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
-        let pod = Pod::new(read(metadata), spec, status);
+        let mut pod = Pod::new(read(metadata), spec, status);
+        // Nothing asks for these: the Pod has no sidecar that could follow.
+        pod.amounts = shared_amounts(Arc::default());
         let is_lacking = pod.is_recreated() && pod.is_active() && pod.injected().all(|name| name != sidecar_set);
         is_lacking.then_some(Self(pod))
     }
@@ -50,6 +56,9 @@ impl Projection for InjectedPod {
                 || (&before.node, &before.containers, &before.natives) != (&now.node, &now.containers, &now.natives),
         );
         facets.set(Facets::READINESS, before.state != now.state);
+        // Pods share them, so those of equal Pods are the same.
+        let is_same = Arc::ptr_eq(&before.amounts, &now.amounts) || before.amounts == now.amounts;
+        facets.set(Facets::RESOURCES, !is_same);
         facets
     }
 
@@ -122,4 +131,22 @@ fn shared(reference: OwnerReference) -> Arc<Owner> {
     let owner = Arc::new(owner);
     owners.insert(owner.uid.clone(), Arc::downgrade(&owner));
     owner
+}
+
+/// Cpu and memory of the containers of the known Pods: those of a workload mostly have the same ones.
+static AMOUNTS: Mutex<BTreeSet<Arc<Amounts>>> = Mutex::new(BTreeSet::new());
+/// How many may be kept before those without Pods are looked for.
+const AMOUNTS_KEPT: usize = 1024;
+
+/// Returns these amounts, shared by all Pods that have them.
+fn shared_amounts(amounts: Arc<Amounts>) -> Arc<Amounts> {
+    let mut known = AMOUNTS.lock();
+    if let Some(known) = known.get(&amounts) {
+        return Arc::clone(known);
+    }
+    if known.len().is_power_of_two() && known.len() >= AMOUNTS_KEPT {
+        known.retain(|amounts| Arc::strong_count(amounts) > 1);
+    }
+    known.insert(Arc::clone(&amounts));
+    amounts
 }

@@ -18,6 +18,15 @@ use crate::controller::{Controller as _, Failure};
 use crate::problem::WriteProblem;
 use crate::read;
 
+/// What became of a request to resize a Pod.
+pub(super) enum Sent {
+    Done,
+    /// Another client changed the Pod at the same time, or it is gone.
+    Overtaken,
+    /// The API server refuses the resize.
+    Refused(String),
+}
+
 impl SidecarSetRollout {
     /// Takes the next step of the resize of a Pod. The Pod is read first: what a watch keeps of it has no amounts.
     pub(super) async fn resize_one(
@@ -40,7 +49,11 @@ impl SidecarSetRollout {
             }
         }
         if let Some(step) = planned.resize {
-            return self.send(rollout, &object, &step).await;
+            return match self.send(rollout, &object, &step).await? {
+                Sent::Done => Ok(Written::Done),
+                Sent::Overtaken => Ok(Written::Overtaken),
+                Sent::Refused(problem) => self.refuse(rollout, &object, &problem).await,
+            };
         }
         let seen = decoded(&object)?;
         let part = if resize::is_complete(&rollout.target, &seen) {
@@ -53,22 +66,22 @@ impl SidecarSetRollout {
         self.upgrade_one(rollout, &seen, part, revision, state).await
     }
 
-    /// Asks the API server to resize a Pod.
-    async fn send(&self, rollout: &Rollout<'_>, object: &Value, step: &Step) -> Result<Written, Failure> {
+    /// Asks the API server to resize a Pod, and counts the answer.
+    pub(super) async fn send(&self, rollout: &Rollout<'_>, object: &Value, step: &Step) -> Result<Sent, Failure> {
         let set = rollout.resource.name();
         let seen = decoded(object)?;
         let Metadata { namespace, name, .. } = &seen.metadata;
         let Err(error) = self.effects.carry_out(step, "new cpu and memory").await else {
             self.metrics.wrote(set, Outcome::Resized);
             tracing::info!(controller = Self::NAME, sidecar_set = set, namespace, pod = name, "resized");
-            return Ok(Written::Done);
+            return Ok(Sent::Done);
         };
         let refusal = match Unresized::from(&error.problem) {
             Unresized::Refused(text) => text,
             Unresized::NotFound if self.whole(&seen.metadata).await?.is_some() => NO_RESIZE.to_owned(),
             Unresized::NotFound | Unresized::Other(Unwritten::Overtaken) => {
                 self.metrics.wrote(set, Outcome::Overtaken);
-                return Ok(Written::Overtaken);
+                return Ok(Sent::Overtaken);
             }
             Unresized::Other(Unwritten::Failed { .. }) => {
                 self.metrics.wrote(set, Outcome::Failed);
@@ -76,7 +89,7 @@ impl SidecarSetRollout {
             }
         };
         self.metrics.wrote(set, Outcome::Refused);
-        self.refuse(rollout, object, &refusal).await
+        Ok(Sent::Refused(refusal))
     }
 
     /// Records in a Pod why it is not resized. The next round reports it.
@@ -87,7 +100,7 @@ impl SidecarSetRollout {
     }
 
     /// Reads the whole Pod from the API server; `None` if it is gone.
-    async fn whole(&self, pod: &Metadata) -> Result<Option<Value>, Failure> {
+    pub(super) async fn whole(&self, pod: &Metadata) -> Result<Option<Value>, Failure> {
         let Metadata { namespace, name, uid, .. } = pod;
         let failed = |problem: WriteProblem| Failure {
             retry_after: problem.retry_after(),
@@ -132,10 +145,10 @@ impl SidecarSetRollout {
     }
 }
 
-fn decoded(object: &Value) -> Result<Pod, Failure> {
+pub(super) fn decoded(object: &Value) -> Result<Pod, Failure> {
     Pod::decode(object).map_err(|error| Failure::new(format!("a Pod could not be read: {error}")))
 }
 
-fn texts(reasons: &[Reason]) -> String {
+pub(super) fn texts(reasons: &[Reason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,4 +1,5 @@
 mod fate;
+mod follow;
 mod previews;
 mod recreation;
 mod resize;

@@ -25,6 +25,8 @@ bitflags::bitflags! {
         const STATUS = 1 << 7;
         /// `status.latestRevision` of a SidecarSet.
         const REVISION = 1 << 8;
+        /// Cpu and memory of the containers of a Pod.
+        const RESOURCES = 1 << 9;
     }
 }
 

@@ -1,5 +1,6 @@
 //! A Pod, reduced to the fields that rollouts depend on. There may be many thousands, so nothing else is kept.
 
+pub mod amounts;
 pub mod condition;
 pub mod container_status;
 pub(crate) mod in_place;
@@ -15,6 +16,7 @@ use pillion_sidecarset::sidecar::List;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use self::amounts::{Amounts, Source};
 pub use self::condition::{Condition, Time, UPGRADABLE};
 pub use self::container_status::{ContainerState, ContainerStatus, Trouble};
 use self::in_place::InPlace;
@@ -31,6 +33,8 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// The native sidecars that were injected.
     pub natives: Vec<Native>,
+    /// Cpu and memory of its containers and native sidecars.
+    pub amounts: Arc<Amounts>,
     /// Whether it ends: its `restartPolicy` is `Never` or `OnFailure`.
     pub ends: bool,
     /// Its state, as the kubelet reports it.
@@ -124,12 +128,12 @@ pub struct Spec {
     #[serde(deserialize_with = "nullable::or_default")]
     containers: Vec<Container>,
     #[serde(deserialize_with = "nullable::or_default")]
-    init_containers: Vec<InitContainer>,
+    init_containers: Vec<Container>,
 }
 
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// `name`.
     #[serde(deserialize_with = "nullable::or_default")]
@@ -137,8 +141,21 @@ pub struct Container {
     /// `image`.
     #[serde(deserialize_with = "nullable::or_default")]
     pub image: String,
+    /// Whether a SidecarSet has injected it.
+    #[serde(rename = "env", deserialize_with = "amounts::is_injected")]
+    pub is_injected: bool,
+    /// Whether the kubelet restarts it when its cpu or memory changes.
+    #[serde(rename = "resizePolicy", deserialize_with = "amounts::restarts")]
+    pub restarts: bool,
+    /// Whether its own `restartPolicy` is `Always`: an init container is a native sidecar then.
+    #[serde(rename = "restartPolicy", deserialize_with = "is_always")]
+    is_always: bool,
     /// `resources`, until they are compared with those that the kubelet reports.
     resources: Option<Box<Resources>>,
+}
+
+fn is_always<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.is_some_and(|policy| policy == "Always"))
 }
 
 /// A native sidecar that was injected.
@@ -148,31 +165,6 @@ pub struct Native {
     pub index: usize,
     /// The container.
     pub container: Container,
-}
-
-/// An init container.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct InitContainer {
-    #[serde(deserialize_with = "nullable::or_default")]
-    name: String,
-    #[serde(deserialize_with = "nullable::or_default")]
-    image: String,
-    #[serde(deserialize_with = "nullable::or_default")]
-    restart_policy: String,
-    #[serde(deserialize_with = "nullable::or_default")]
-    env: Vec<Variable>,
-    resources: Option<Box<Resources>>,
-}
-
-/// An environment variable.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Variable {
-    #[serde(deserialize_with = "nullable::or_default")]
-    name: String,
-    #[serde(deserialize_with = "nullable::or_default")]
-    value: String,
 }
 
 /// Where a container is in a Pod.
@@ -289,13 +281,14 @@ impl Pod {
         let Spec { node_name, restart_policy, mut containers, init_containers } = spec;
         let ends = matches!(restart_policy.as_str(), "Never" | "OnFailure");
         let mut state = status.map(PodState::from).unwrap_or_default();
+        let amounts = Arc::new(amounts(&containers, &init_containers));
         let mut natives: Vec<Native> =
             init_containers.into_iter().enumerate().filter_map(Native::from_init_container).collect();
         state.natives.retain(|status| natives.iter().any(|native| native.container.name == status.name));
         let of_natives = natives.iter_mut().map(|native| &mut native.container);
         compare_resources(containers.iter_mut(), &mut state.containers);
         compare_resources(of_natives, &mut state.natives);
-        Self { metadata, node: node_name, containers, natives, ends, state, recorded: Recorded::default() }
+        Self { metadata, node: node_name, containers, natives, amounts, ends, state, recorded: Recorded::default() }
     }
 
     /// Whether the Pod has not ended and is not being deleted.
@@ -371,12 +364,21 @@ impl Pod {
 }
 
 impl Native {
-    fn from_init_container((index, init): (usize, InitContainer)) -> Option<Self> {
-        let InitContainer { name, image, restart_policy, env, resources } = init;
-        let is_injected = || env.iter().any(|it| it.name == names::ENV_IS_INJECTED && it.value == "true");
-        let container = Container { name, image, resources };
-        (restart_policy == "Always" && is_injected()).then_some(Self { index, container })
+    fn from_init_container((index, container): (usize, Container)) -> Option<Self> {
+        (container.is_always && container.is_injected).then_some(Self { index, container })
     }
+}
+
+/// Returns cpu and memory of the containers and native sidecars of a Pod.
+fn amounts(containers: &[Container], init_containers: &[Container]) -> Amounts {
+    let mut amounts = Amounts::default();
+    let natives = init_containers.iter().filter(|container| container.is_always);
+    let all = natives.map(|it| (List::Init, it)).chain(containers.iter().map(|it| (List::Containers, it)));
+    for (list, Container { name, is_injected, restarts, resources, .. }) in all {
+        let [is_injected, restarts] = [*is_injected, *restarts];
+        amounts.add(list, name, Source { is_injected, restarts, resources: resources.as_deref() });
+    }
+    amounts
 }
 
 /// Compares the cpu and memory of containers with those in their statuses, and keeps the result alone.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::quantity::Quantity;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::condition::{Condition, Time};
 
@@ -24,6 +25,26 @@ pub struct Begun {
     /// Why the API server refuses the resize, or why its amounts cannot be computed; empty if neither is so.
     #[serde(deserialize_with = "nullable::or_default", skip_serializing_if = "String::is_empty")]
     pub refused: String,
+    /// The digest of the amounts of the Pod's own containers for which the refusal holds (ROLL-70); empty if the resize is
+    /// that of a new version.
+    #[serde(deserialize_with = "nullable::or_default", skip_serializing_if = "String::is_empty")]
+    pub amounts: String,
+}
+
+/// Returns the key of the record that a resize which follows the app was refused (ROLL-70). No SidecarSet has this name,
+/// so versions of Pillion that know nothing of it take no notice.
+pub(crate) fn key_of_follower(sidecar_set: &str) -> String {
+    format!("{sidecar_set}/follows")
+}
+
+/// The version of a Pod and the amounts of its own containers for which its sidecars were looked at (ROLL-70). They are not
+/// looked at again for the same ones: whoever changes the sidecars afterwards means it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The hash of the version.
+    pub hash: String,
+    /// The digest of the amounts.
+    pub amounts: String,
 }
 
 /// Reads the annotation. One that cannot be read is empty.
@@ -82,7 +103,7 @@ impl ResizeConditions {
 }
 
 /// Cpu and memory of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Resources {
     #[serde(deserialize_with = "nullable::or_default")]
@@ -92,14 +113,21 @@ pub(crate) struct Resources {
 }
 
 /// Amounts of both resources, as they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(default)]
 struct Amounts {
+    #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<String>,
 }
 
 impl Resources {
+    /// Returns the field `resources` of a container with these amounts.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"limits": self.limits, "requests": self.requests})
+    }
+
     fn amounts(&self) -> [Option<&str>; 4] {
         [&self.limits, &self.requests]
             .map(|list| [list.cpu.as_deref(), list.memory.as_deref()])

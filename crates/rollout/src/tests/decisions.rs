@@ -58,6 +58,7 @@ fn decided(set: &SidecarSet, waited: i64, rollback: bool, failed: Option<&Failed
         members: 1,
         reshaped: 0,
         bundle: BundleState::Current,
+        asked: &BTreeMap::default(),
         uncertain: &BTreeMap::default(),
         held: &[],
         revision: revisions[1],

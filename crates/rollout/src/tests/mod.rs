@@ -6,6 +6,7 @@ mod decisions;
 mod dry_runs;
 mod evictions;
 mod failures;
+mod follows;
 mod forms;
 mod kubelet;
 mod lefts;

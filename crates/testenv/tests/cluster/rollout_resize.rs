@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use pillion_testenv::until;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -176,7 +176,6 @@ async fn roll65_a_deferred_resize_is_waited_for() {
     assert_eq!(limits(&place).await, vec![("2".to_owned(), "2".to_owned()); 3]);
 }
 
-/// Returns the texts of the Events with a reason about the SidecarSet.
 /// Waits for an Event `ResizeFailed` with this text. The controller writes the status of the SidecarSet first.
 async fn told(place: &RolloutNamespace, text: &str) {
     let name = place.set_name("agent");
@@ -312,4 +311,86 @@ async fn roll65_another_replica_completes_what_was_begun() {
     assert_complete(&pods(&place).await, &set, NEW);
     assert_eq!(limits(&place).await, vec![("2".to_owned(), "2".to_owned()); 3]);
     assert_eq!(audit::most(&place.writes()[before..], is_touched), 1);
+}
+
+/// Returns a SidecarSet whose sidecar gets half of the app's cpu and memory. Its request is at most `most`.
+fn half_of_app(place: &RolloutNamespace, most: &str) -> Value {
+    let policy = json!({
+        "targetContainersMode": "sum", "targetContainersNameRegex": "^main$",
+        "resourcesExpr": {
+            "limits": {"cpu": "cpu*50%", "memory": "memory*50%"},
+            "requests": {"cpu": format!("min(cpu*50%, {most})"), "memory": "memory*50%"},
+        },
+    });
+    let container = json!({"name": "agent", "image": OLD, "resourcesPolicy": policy});
+    let mut set = place.set("agent", &json!({"containers": [container]}));
+    set["metadata"]["annotations"] = json!({"pillion.dev/upgrade-policy": "Resize"});
+    set
+}
+
+fn sized_app(_: usize, pod: &mut Value) {
+    let amounts = json!({"cpu": "1", "memory": "64Mi"});
+    pod["spec"]["containers"][0]["resources"] = json!({"limits": amounts, "requests": amounts});
+}
+
+/// Gives a container of a Pod this much cpu, as an autoscaler and `kubectl patch --subresource resize` do.
+async fn resize(place: &RolloutNamespace, pod: &str, container: &str, amount: &str) {
+    let resources = json!({"limits": {"cpu": amount}, "requests": {"cpu": amount}});
+    let patch = Patch::Strategic(json!({"spec": {"containers": [{"name": container, "resources": resources}]}}));
+    let params = PatchParams { field_manager: Some("autoscaler".to_owned()), ..PatchParams::default() };
+    place.pods().patch_subresource("resize", pod, &params, &patch).await.unwrap();
+}
+
+/// Waits until the kubelets have given the sidecars these limits.
+async fn until_limits(place: &RolloutNamespace, expected: [&str; 3]) {
+    let expected = expected.map(|limit| (limit.to_owned(), limit.to_owned()));
+    let there = async || (limits(place).await == expected).then_some(());
+    if let Err(error) = until("the sidecars' cpu", SOON, there).await {
+        panic!("{error}: {:?}\n{}", limits(place).await, place.logs());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roll70_a_sidecar_follows_the_app_unless_somebody_else_sizes_it() {
+    let place = RolloutNamespace::new().await;
+    place.fill(&[half_of_app(&place, "64")], 3, sized_app).await;
+    let before = place.ended("agent", "Complete").await;
+    until_limits(&place, ["500m"; 3]).await;
+
+    resize(&place, "web-1", "main", "2").await;
+    until_limits(&place, ["500m", "1", "500m"]).await;
+    let set = place.ended("agent", "Complete").await;
+    assert_eq!(set["status"], before["status"], "no Pod counts as outdated");
+    assert!(!pods(&place).await.iter().any(is_marked));
+
+    // Whoever resizes the sidecar keeps it, also when the app is resized afterwards.
+    resize(&place, "web-1", "agent", "700m").await;
+    until_limits(&place, ["500m", "700m", "500m"]).await;
+    resize(&place, "web-1", "main", "4").await;
+    resize(&place, "web-0", "main", "600m").await;
+    until_limits(&place, ["300m", "700m", "500m"]).await;
+    // What another replica knows of the Pods stands in the Pods alone.
+    let holder = place.holder().await;
+    place.kill(&holder).await;
+    resize(&place, "web-2", "main", "800m").await;
+    until_limits(&place, ["300m", "700m", "400m"]).await;
+    assert!(pods(&place).await.iter().all(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roll70_a_refusal_is_recorded_for_the_amounts_of_the_app() {
+    let place = RolloutNamespace::new().await;
+    place.fill(&[half_of_app(&place, "500m")], 3, sized_app).await;
+    place.ended("agent", "Complete").await;
+
+    // With a request below its limit, the sidecar would make the Pod burstable.
+    resize(&place, "web-1", "main", "4").await;
+    until_pods(&place, "the record", |pods| is_marked(&pods[1])).await;
+    told(&place, "do not follow the cpu and memory of its containers").await;
+    let set = place.ended("agent", "Complete").await;
+    assert_eq!(set["status"]["updatedPods"], 3);
+
+    resize(&place, "web-1", "main", "800m").await;
+    until_limits(&place, ["500m", "400m", "500m"]).await;
+    until_pods(&place, "the record being gone", |pods| !is_marked(&pods[1])).await;
 }

@@ -45,7 +45,7 @@ async fn rolling(through: impl FnOnce(Client) -> Client) -> Running {
 }
 
 /// Returns the writes to Pods.
-fn of_pods(writes: &[Write]) -> Vec<String> {
+pub(super) fn of_pods(writes: &[Write]) -> Vec<String> {
     shown(writes).into_iter().filter(|line| line.starts_with("Pod")).collect()
 }
 
@@ -69,7 +69,7 @@ async fn kubelets(running: &Running) {
 }
 
 /// Returns a Pod as the API server has it.
-async fn stored(running: &Running, name: &str) -> Value {
+pub(super) async fn stored(running: &Running, name: &str) -> Value {
     let get = Request::get(format!("/api/v1/namespaces/shop/pods/{name}")).body(Vec::new()).expect("a request");
     running.simulation.client().request(get).await.expect("the Pod")
 }
@@ -101,7 +101,7 @@ async fn roll65_a_restart_between_two_steps_forgets_nothing() {
 }
 
 /// Returns a client whose requests to resize a Pod get this answer. No answer comes if there is no status.
-fn answering(code: u16, reason: &'static str, message: &'static str) -> impl FnOnce(Client) -> Client {
+pub(super) fn answering(code: u16, reason: &'static str, message: &'static str) -> impl FnOnce(Client) -> Client {
     move |client: Client| {
         let service = service_fn(move |request: Request<Body>| {
             let client = client.clone();
