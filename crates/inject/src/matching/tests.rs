@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use pillion_kubernetes::lookup::Answer;
+use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Refusal;
 use pillion_sidecarset::made;
 use pillion_sidecarset::names;
