@@ -294,7 +294,7 @@ fn defaults_of_the_schema_are_those_of_the_policy() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 13 + 3 + 23 + 4);
+    assert_eq!(seen, 13 + 3 + 24 + 4);
 }
 
 /// The policy accepts every choice that the schema names, and no other spelling.

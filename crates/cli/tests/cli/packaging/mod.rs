@@ -156,15 +156,18 @@ fn what_the_form_suggests_are_valid_settings() {
 /// The setting that the policy has no use for. The form fills in a policy, so it does not ask for it.
 const OF_CONTROLLERS: &str = "rollouts";
 
+/// The settings of `serviceAccounts` that contain others.
+const NESTED: [&str; 2] = ["guards", "tokenContainers"];
+
 /// Returns the schemas of the settings in the form. Settings that contain others appear member by member.
 fn wanted() -> BTreeMap<String, Value> {
     let of_settings =
         members("").filter(|(setting, _)| *setting != OF_CONTROLLERS).flat_map(|(setting, schema)| match setting {
             "bundleRef" | "featureGates" | "otherWebhooks" | "serviceAccounts" | "shoots" => members(setting)
-                .flat_map(|(key, schema)| match schema["properties"].as_object().filter(|_| key == "guards") {
-                    Some(guards) => {
-                        let of_guards = guards.iter();
-                        of_guards.map(|(of, schema)| (format!("{setting}.{key}.{of}"), schema.clone())).collect()
+                .flat_map(|(key, schema)| match schema["properties"].as_object().filter(|_| NESTED.contains(&key)) {
+                    Some(members) => {
+                        let members = members.iter();
+                        members.map(|(of, schema)| (format!("{setting}.{key}.{of}"), schema.clone())).collect()
                     }
                     None => vec![(format!("{setting}.{key}"), schema.clone())],
                 })
