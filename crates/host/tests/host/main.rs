@@ -19,4 +19,5 @@ mod server;
 mod settings;
 mod shoots;
 mod support;
+mod token_containers;
 mod trust;

@@ -52,6 +52,7 @@ mod serve_injection;
 mod serve_merged;
 mod serve_native_sidecars;
 mod serve_opt_out;
+mod serve_token_containers;
 mod serve_other_webhooks;
 mod serve_running_pods;
 mod serve_sidecarsets;

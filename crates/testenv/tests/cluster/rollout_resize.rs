@@ -369,9 +369,6 @@ async fn roll70_a_sidecar_follows_the_app_unless_somebody_else_sizes_it() {
     resize(&place, "web-1", "main", "4").await;
     resize(&place, "web-0", "main", "600m").await;
     until_limits(&place, ["300m", "700m", "500m"]).await;
-    // What another replica knows of the Pods stands in the Pods alone.
-    let holder = place.holder().await;
-    place.kill(&holder).await;
     resize(&place, "web-2", "main", "800m").await;
     until_limits(&place, ["300m", "700m", "400m"]).await;
     assert!(pods(&place).await.iter().all(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 0));

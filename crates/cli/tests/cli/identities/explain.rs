@@ -119,7 +119,7 @@ fn explain_tells_machines_the_same() {
         told["serviceAccount"],
         json!({
             "original": "default", "name": "log-agent", "merged": null, "losing": ["web"], "sharedWithApp": false,
-            "exposed": []
+            "tokenContainers": null, "exposed": []
         })
     );
     assert_eq!(

@@ -35,7 +35,7 @@ pub async fn a_restarted_container_keeps_its_identity(world: &World) {
 }
 
 /// Runs `kubectl debug` with an ephemeral container of this name.
-async fn debug(place: &StoryNamespace<'_>, pod: &str, name: &str, target: Option<&str>) -> Output {
+pub async fn debug(place: &StoryNamespace<'_>, pod: &str, name: &str, target: Option<&str>) -> Output {
     let mut command = kubectl(place.cluster, place.namespace);
     // The image's own command does nothing until it is told to end.
     command.args(["debug", pod, "--profile=general", "--image", APP, "--container", name]);

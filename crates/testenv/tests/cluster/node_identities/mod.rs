@@ -11,6 +11,7 @@ pub mod modes;
 mod sets;
 mod starts;
 mod tests;
+pub mod token_containers;
 pub mod users;
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};

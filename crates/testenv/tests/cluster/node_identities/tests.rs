@@ -2,7 +2,7 @@ use pillion_testenv::Cluster;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::{World, audiences, boundaries, jobs, life, modes, starts, users};
+use super::{World, audiences, boundaries, jobs, life, modes, starts, token_containers, users};
 use crate::support::Installation;
 
 async fn world() -> &'static World {
@@ -25,6 +25,11 @@ async fn in_mode_sidecars_only_the_sidecars_alone_hold_a_token() {
 #[tokio::test]
 async fn in_mode_isolate_each_sidecar_has_its_account_and_the_app_its_own() {
     modes::isolate(world().await).await;
+}
+
+#[tokio::test]
+async fn tcn4_the_named_container_alone_holds_the_token() {
+    token_containers::the_named_container_alone_holds_the_token(world().await).await;
 }
 
 #[tokio::test]
