@@ -47,7 +47,9 @@ fn admit(pod: &Value, namespace: &Value, rules: &Value, role: &str) -> Validatio
 fn holders(pod: &Value) -> Vec<&str> {
     let lists = ["initContainers", "containers"].map(|list| pod["spec"][list].as_array().unwrap());
     let holds = |container: &&Value| {
-        container["volumeMounts"].as_array().is_some_and(|mounts| mounts.iter().any(|mount| mount["mountPath"] == PLACE))
+        container["volumeMounts"]
+            .as_array()
+            .is_some_and(|mounts| mounts.iter().any(|mount| mount["mountPath"] == PLACE))
     };
     lists.into_iter().flatten().filter(holds).map(|container| container["name"].as_str().unwrap()).collect()
 }

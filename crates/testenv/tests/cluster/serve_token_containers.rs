@@ -63,7 +63,8 @@ async fn tcn4_the_api_server_gives_the_token_to_the_named_container_alone() {
     assert_eq!(holders(&stored), ["app"]);
     let told = |event: &Value| {
         let annotations = event["annotations"].as_object();
-        annotations.is_some_and(|all| all.iter().any(|(key, value)| key.ends_with("/token-containers") && value == "app"))
+        annotations
+            .is_some_and(|all| all.iter().any(|(key, value)| key.ends_with("/token-containers") && value == "app"))
     };
     until("the audit event", SOON, async || cluster.audit_log().iter().any(told).then_some(())).await.unwrap();
 

@@ -131,7 +131,14 @@ impl<'a> Reader<'a> {
         let questions: [&[&str]; 3] = [
             &["get", "pods,events", "--all-namespaces", "--output=wide"],
             &["logs", "--namespace=pillion-system", &format!("--selector={OURS}"), "--prefix", "--tail=50"],
-            &["logs", "--namespace=pillion-system", &format!("--selector={OURS}"), "--prefix", "--tail=50", "--previous"],
+            &[
+                "logs",
+                "--namespace=pillion-system",
+                &format!("--selector={OURS}"),
+                "--prefix",
+                "--tail=50",
+                "--previous",
+            ],
         ];
         let answer = |arguments: &&[&str]| match self.command("kubectl".into()).args(*arguments).output() {
             Ok(output) => printed(&output),
