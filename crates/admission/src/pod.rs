@@ -1,5 +1,9 @@
 //! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
+use std::collections::BTreeMap;
+
+use pillion_identity::rules::Rules;
+use pillion_identity::tokens::Owners;
 use pillion_inject::Injected;
 use pillion_inject::matching::opt_out::OptedOut;
 use pillion_inject::matching::precedence::LeftOut;
@@ -201,22 +205,12 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     if identities.are_as_without() {
         reasons.extend(pod_identity::without(object));
     } else {
-        match identities.settle(object.take(), &injected.sidecars, &accounts_in, rules, lookup) {
-            Ok((decision, settled)) => {
-                audit::identities(&decision, &mut audit);
-                reasons.extend(pod_identity::shared_volumes(&identities, &sets, &decision));
-                injected.warnings.extend(settled.warnings);
-                injected.warnings.extend(identities.wanted(&settled.pod, &decision));
-                let exposure = identities.exposure(&sets, &decision, &injected.sidecars);
-                match pod_identity::judge_exposure(&settled.pod, &exposure, &sets, rules) {
-                    Ok(warnings) => injected.warnings.extend(warnings),
-                    Err(more) => reasons.extend(more),
-                }
-                *object = settled.pod;
-                pod_identity::skip(object, &decision, &injected.sidecars, &rules.skip_containers);
-            }
-            Err(more) => reasons.extend(more),
-        }
+        let place = Place { namespace: &accounts_in, rules, lookup };
+        let Given { reasons: more, warnings, audit: of_tokens } =
+            give_tokens(object, &identities, (&sets, &injected.sidecars), place);
+        reasons.extend(more);
+        injected.warnings.extend(warnings);
+        audit.extend(of_tokens);
     }
     if settings.role == Role::Assert {
         return unless(reasons, Verdict::Unchanged.into());
@@ -227,6 +221,49 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         Verdict::Mutated(object.take())
     };
     unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
+}
+
+/// Where the accounts of a Pod are, and what holds there.
+struct Place<'a> {
+    /// The request's namespace.
+    namespace: &'a str,
+    rules: &'a Rules,
+    lookup: &'a dyn Lookup,
+}
+
+/// What the tokens of a Pod lead to.
+#[derive(Default)]
+struct Given {
+    /// The reasons to refuse the Pod.
+    reasons: Vec<Reason>,
+    warnings: Vec<String>,
+    audit: BTreeMap<&'static str, String>,
+}
+
+/// Gives the containers of a Pod their tokens, after the injection of these sets with their containers.
+fn give_tokens(
+    object: &mut Value,
+    identities: &Identities,
+    (sets, owners): (&[SidecarSet], &Owners),
+    Place { namespace, rules, lookup }: Place<'_>,
+) -> Given {
+    let mut given = Given::default();
+    let (decision, settled) = match identities.settle(object.take(), owners, namespace, rules, lookup) {
+        Ok(settled) => settled,
+        Err(reasons) => return Given { reasons, ..given },
+    };
+    audit::identities(&decision, &mut given.audit);
+    given.reasons = pod_identity::shared_volumes(identities, sets, &decision);
+    given.warnings = settled.warnings;
+    given.warnings.extend(identities.wanted(&settled.pod, &decision));
+    let exposure = identities.exposure(sets, &decision, owners);
+    match pod_identity::judge_exposure(&settled.pod, &exposure, sets, rules) {
+        Ok(warnings) => given.warnings.extend(warnings),
+        Err(more) => given.reasons.extend(more),
+    }
+    *object = settled.pod;
+    pod_identity::skip(object, &decision, owners, &rules.skip_containers);
+    given
 }
 
 fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>> {

@@ -77,13 +77,11 @@ impl TokenContainers {
                 return Self::of_annotation(text, By::Namespace);
             }
         }
-        match own {
-            Some(text) => Self::of_annotation(text, By::Pod),
-            None => {
-                let globs = rules.token_containers.otherwise.clone();
-                Ok(globs.map(|globs| Self { by: By::Settings, names: Names::Globs(globs) }))
-            }
+        if let Some(text) = own {
+            return Self::of_annotation(text, By::Pod);
         }
+        let globs = rules.token_containers.otherwise.clone();
+        Ok(globs.map(|globs| Self { by: By::Settings, names: Names::Globs(globs) }))
     }
 
     fn of_annotation(text: &str, by: By) -> Result<Option<Self>, Reason> {

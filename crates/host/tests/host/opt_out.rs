@@ -1,12 +1,10 @@
 //! Pods and Namespaces that leave a SidecarSet out, through the built module (docs/spec/opt-out.md).
 
-use std::sync::Arc;
-
 use pillion_host::ValidationResponse;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::identity::{Court, ask, gated};
+use crate::support::identity::{admit_pod, gated};
 
 const OPT_OUT_OF: &str = "pillion.dev/opt-out-of";
 
@@ -41,13 +39,7 @@ fn admit(pod: &Value, namespace: &Value, sets: &[Value], role: &str) -> Validati
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "annotations": namespace}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "web", "name": "agent", "uid": "1"}}),
     ];
-    let request = json!({
-        "uid": "u", "operation": "CREATE", "namespace": "web", "name": "p", "dryRun": false,
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "userInfo": {"username": "dev"}, "object": pod,
-    });
-    ask(&request, &settings, &Arc::new(Court::with(objects.to_vec())))
+    admit_pod(pod, &settings, objects)
 }
 
 fn containers(pod: &Value) -> Vec<&str> {

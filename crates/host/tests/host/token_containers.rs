@@ -1,12 +1,10 @@
 //! Pods that give their token to some of their containers, through the built module (docs/spec/token-containers.md).
 
-use std::sync::Arc;
-
 use pillion_host::ValidationResponse;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::identity::{Court, ask};
+use crate::support::identity::admit_pod;
 
 const TOKEN_CONTAINERS: &str = "pillion.dev/token-containers";
 const PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -34,13 +32,7 @@ fn admit(pod: &Value, namespace: &Value, rules: &Value, role: &str) -> Validatio
     let settings = json!({"role": role, "serviceAccounts": {"tokenContainers": rules}});
     let objects =
         [json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "annotations": namespace}})];
-    let request = json!({
-        "uid": "u", "operation": "CREATE", "namespace": "web", "name": "p", "dryRun": false,
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "userInfo": {"username": "dev"}, "object": pod,
-    });
-    ask(&request, &settings, &Arc::new(Court::with(objects.to_vec())))
+    admit_pod(pod, &settings, objects)
 }
 
 /// Returns the containers with a mount in the place of the token.

@@ -190,16 +190,14 @@ pub(super) fn regained(
         volumes.iter().take_while(|volume| counted == Counted::AfterOurs && !is_ours(volume)).map(pod::name).collect();
     let mut reasons = Vec::new();
     let mut refuse = |holder: Holder<'_>| {
-        reasons.push(match granted.narrowed() {
-            Some(narrowed) => further_holder(holder, narrowed),
-            None => {
-                let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
-                let found = "find the webhook that changed the Pod after it was injected";
-                let webhook = CloudWebhook::of_volume(holder.volume).filter(|_| holder.container.is_some());
-                let remedy = webhook.map_or(found.to_owned(), foreign::skipping);
-                Reason::forbidden("spec", problem, &remedy)
-            }
-        });
+        let of_sidecars = || {
+            let problem = format!("{}, which is for sidecars alone", holder.describe(shown(account)));
+            let found = "find the webhook that changed the Pod after it was injected";
+            let webhook = CloudWebhook::of_volume(holder.volume).filter(|_| holder.container.is_some());
+            let remedy = webhook.map_or(found.to_owned(), foreign::skipping);
+            Reason::forbidden("spec", problem, &remedy)
+        };
+        reasons.push(granted.narrowed().map_or_else(of_sidecars, |narrowed| further_holder(holder, narrowed)));
     };
     let is_for_others = |name: &str| granted.narrowed().is_some_and(|narrowed| narrowed.for_others.contains(name));
     let holder = |container, name| {

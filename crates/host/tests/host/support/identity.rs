@@ -139,6 +139,17 @@ pub fn ask(request: &Value, settings: &Value, cluster: &Arc<Court>) -> Validatio
     answer
 }
 
+/// Returns the answer about a new Pod of the namespace `web`, in a cluster of these objects.
+pub fn admit_pod(pod: &Value, settings: &Value, objects: impl IntoIterator<Item = Value>) -> ValidationResponse {
+    let request = json!({
+        "uid": "u", "operation": "CREATE", "namespace": "web", "name": "p", "dryRun": false,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "userInfo": {"username": "dev"}, "object": pod,
+    });
+    ask(&request, settings, &Arc::new(Court::with(objects)))
+}
+
 /// Returns code and message of a refusal, or `accepted`.
 pub fn verdict(answer: &ValidationResponse) -> String {
     match (answer.code, answer.message.as_deref()) {
