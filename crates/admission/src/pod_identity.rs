@@ -139,12 +139,9 @@ impl Identities {
         let there: BTreeSet<_> = tokens::containers(pod).map(pod::name).collect();
         let unknown = wanted.without_container(&there).into_iter();
         let unknown = unknown.map(|name| format!("{} has \"{name}\", and no container has this name", wanted.by));
-        let account = decision.account.as_ref().filter(|_| decision.narrowed.is_none());
-        let in_vain = account.filter(|_| wanted.by == By::Pod).map(|account| {
-            format!(
-                "{} has no effect: the Pod gets the ServiceAccount \"{account}\", which is for its sidecars",
-                By::Pod
-            )
+        let is_in_vain = wanted.by == By::Pod && decision.narrowed.is_none();
+        let in_vain = is_in_vain.then(|| {
+            format!("{} has no effect: the Pod has the ServiceAccount \"{}\" for its sidecars", By::Pod, account(pod))
         });
         unknown.chain(in_vain).collect()
     }

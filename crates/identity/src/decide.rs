@@ -191,6 +191,7 @@ fn settle(
 ) {
     let swaps = runs_as.as_deref().is_some_and(|name| name != app.account);
     let is_for_all = is_for_all(shared);
+    decision.is_for_all = is_for_all;
     // A Pod that names the right merged account itself is treated as if the policy had set it (E6). If the policy did
     // set it, nothing changes.
     let takes_over = swaps || names::is_merged(app.account);

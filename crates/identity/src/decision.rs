@@ -101,6 +101,8 @@ pub struct Decision {
     pub hides_token: bool,
     /// The account that the Pod runs under, if only the owners may hold its token.
     pub private: Option<String>,
+    /// Whether a SidecarSet gives the account that the Pod runs under to all containers (mode `Pod`).
+    pub is_for_all: bool,
     /// SidecarSets whose containers mount a token that Pillion provides.
     pub grants: Vec<Grant>,
     /// SidecarSets whose containers, like the app, get the token of the Pod's account from the API server.

@@ -1,7 +1,5 @@
 //! Leaves the token of the Pod's own account to the containers that are to get it (TCN-4).
 
-use std::collections::BTreeSet;
-
 use pillion_kubernetes::json;
 use pillion_sidecarset::pod;
 use serde_json::Value;
@@ -31,25 +29,6 @@ pub fn narrow(decision: Decision, pod: &Value, wanted: &TokenContainers, owners:
     if is_for_sidecars(&decision, account, &volumes) {
         return decision;
     }
-    let is_given = wanted.by == By::Pod || volumes.is_narrowed(account) || is_automounted(pod, &volumes);
-    let (mut mounting, mut on_their_own) = (Vec::new(), BTreeSet::new());
-    let granted = Granted::new(&decision, owners);
-    for container in containers(pod) {
-        let name = pod::name(container);
-        if !wanted.include(name) || granted.of_container(name).next().is_some() {
-            continue;
-        }
-        if has_something_in_its_place(container, &volumes) {
-            on_their_own.insert(name.to_owned());
-        } else if is_given {
-            mounting.push(name.to_owned());
-        }
-    }
-    let is_for_others = |audience: &str| !rules.api_server_audiences.iter().any(|glob| glob.matches(audience));
-    let for_others = volumes.for_others(is_for_others).into_iter().map(str::to_owned).collect();
-    drop(granted);
-    let narrowed =
-        Narrowed { account: account.to_owned(), by: wanted.by, containers: mounting, on_their_own, for_others };
     let Decision { automounted, mut grants, .. } = decision;
     // Nothing is mounted by the API server any more.
     grants.extend(automounted.into_iter().map(|sidecar_set| Grant {
@@ -58,13 +37,35 @@ pub fn narrow(decision: Decision, pod: &Value, wanted: &TokenContainers, owners:
         token: Token::OfPod,
         audiences: Vec::new(),
     }));
-    Decision { hides_token: true, private: None, automounted: Vec::new(), grants, narrowed: Some(narrowed), ..decision }
+    let decision = Decision { hides_token: true, private: None, automounted: Vec::new(), grants, ..decision };
+    let granted = Granted::new(&decision, owners);
+    let named: Vec<&Value> = containers(pod)
+        .filter(|container| wanted.include(pod::name(container)))
+        .filter(|container| granted.of_container(pod::name(container)).next().is_none())
+        .collect();
+    // On a second admission, the named containers have it already.
+    let own = names::own_token_volume(&names::credential(account, None));
+    let mut used = named.iter().copied().flat_map(pod::used_volumes);
+    let is_given = wanted.by == By::Pod || is_automounted(pod, &volumes) || used.any(|volume| volume == own);
+    let (on_their_own, mounting): (Vec<&Value>, Vec<&Value>) =
+        named.into_iter().partition(|container| has_something_in_its_place(container, &volumes));
+    let name = |container: &Value| pod::name(container).to_owned();
+    let is_for_others = |audience: &str| !rules.api_server_audiences.iter().any(|glob| glob.matches(audience));
+    let narrowed = Narrowed {
+        account: account.to_owned(),
+        by: wanted.by,
+        containers: mounting.into_iter().filter(|_| is_given).map(name).collect(),
+        on_their_own: on_their_own.into_iter().map(name).collect(),
+        for_others: volumes.for_others(is_for_others).into_iter().map(str::to_owned).collect(),
+    };
+    Decision { narrowed: Some(narrowed), ..decision }
 }
 
 /// Whether a Pod has its account for its sidecars: it gets another one for them, has a merged one, or has the volume
-/// through which they alone get the token.
+/// through which they alone get the token. In mode `Pod`, it may have got the account of the sidecar before, so it counts,
+/// too.
 fn is_for_sidecars(decision: &Decision, account: &str, volumes: &Volumes<'_>) -> bool {
-    if decision.account.is_some() || names::is_merged(account) {
+    if decision.account.is_some() || decision.is_for_all || names::is_merged(account) {
         return true;
     }
     let of_account = names::token_volume(&names::credential(account, None));

@@ -5,6 +5,9 @@
 use pillion_identity::names;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_sidecarset::gates::Gates;
+use pillion_sidecarset::made;
+use pillion_sidecarset::names::TOKEN_CONTAINERS;
+use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::collection::vec;
 use proptest::option;
@@ -198,8 +201,10 @@ fn pods() -> impl Strategy<Value = Value> {
     let account = option::weighted(0.3, select(vec!["default", "own", "x"]));
     let automount = option::weighted(0.3, any::<bool>());
     let setup = (option::weighted(0.4, container("setup")), option::weighted(0.3, container("proxy")));
-    (volumes(), (container("app"), option::weighted(0.4, container("second"))), setup, account, automount).prop_map(
-        |(volumes, (app, second), (setup, proxy), account, automount)| {
+    let holders = option::weighted(0.4, select(vec!["app", "app", "app,setup,a1", "second,b2", "", "*"]));
+    let account = (account, automount, holders);
+    (volumes(), (container("app"), option::weighted(0.4, container("second"))), setup, account).prop_map(
+        |(volumes, (app, second), (setup, proxy), (account, automount, holders))| {
             let mut init = Vec::from_iter(setup);
             init.extend(
                 proxy.map(|proxy| with(proxy.as_object().unwrap().clone(), json!({"restartPolicy": "Always"}))),
@@ -212,7 +217,8 @@ fn pods() -> impl Strategy<Value = Value> {
             if let Some(automount) = automount {
                 spec["automountServiceAccountToken"] = json!(automount);
             }
-            json!({"metadata": {"generateName": "p-", "labels": {"app": "x"}}, "spec": spec})
+            let annotations = holders.map(|names| json!({TOKEN_CONTAINERS: names}));
+            json!({"metadata": {"generateName": "p-", "labels": {"app": "x"}, "annotations": annotations}, "spec": spec})
         },
     )
 }
@@ -292,9 +298,12 @@ fn sidecar_set(name: &'static str) -> impl Strategy<Value = SidecarSet> {
 fn scenes() -> impl Strategy<Value = Scene> {
     let sets = SETS.map(sidecar_set).prop_flat_map(|sets| subsequence(sets.to_vec(), 1..=3));
     let skip = || select(vec!["Deny", "Skip"]);
-    let rules = (skip(), skip(), select(vec!["Keep", "Deny", "Isolate", "Isolate"]), prop::bool::weighted(0.8));
-    let rules = rules.prop_map(|(missing, conflict, app, pod_mode)| {
+    let otherwise = option::weighted(0.2, select(vec![vec![], vec!["app"], vec!["a*"]]));
+    let rules =
+        (skip(), skip(), select(vec!["Keep", "Deny", "Isolate", "Isolate"]), prop::bool::weighted(0.8), otherwise);
+    let rules = rules.prop_map(|(missing, conflict, app, pod_mode, otherwise)| {
         json!({
+            "tokenContainers": {"otherwise": otherwise},
             "onMissing": missing, "onConflict": conflict, "onAppServiceAccount": app, "allowPodMode": pod_mode,
             "allowedAudiences": ["vault"],
         })
@@ -320,6 +329,49 @@ proptest! {
             let stored = with_account(once);
             prop_assert_eq!(scene.admit(&stored, "four", Role::Inject).verdict, Verdict::Unchanged, "{:#}", stored);
             prop_assert_eq!(scene.admit(&stored, "five", Role::Assert).verdict, Verdict::Unchanged, "{:#}", stored);
+        }
+    }
+}
+
+/// Returns the containers that hold a token of the Pod's account for the API server, besides sidecars with an identity.
+fn holders(pod: &Value) -> Vec<&str> {
+    let speaks = |volume: &Value| {
+        let sources = json::items(volume, &["projected", "sources"]);
+        sources.iter().any(|source| {
+            source.get("serviceAccountToken").is_some_and(|token| json::text(token, &["audience"]).is_empty())
+        })
+    };
+    let volumes = json::items(pod, &["spec", "volumes"]).iter().filter(|volume| speaks(volume));
+    let volumes: Vec<&str> = volumes.map(|volume| json::text(volume, &["name"])).collect();
+    let lists = ["initContainers", "containers"].map(|list| json::items(pod, &["spec", list]));
+    let holds = |container: &&Value| pod::used_volumes(container).any(|used| volumes.contains(&used));
+    lists.into_iter().flatten().filter(holds).map(pod::name).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::default())]
+
+    /// TCN-4, TCN-5: whatever else a Pod and its SidecarSets have, only the containers that the Pod names get its token. A
+    /// sidecar of a SidecarSet with the account of the Pod has it, too.
+    #[test]
+    fn tcn5_nobody_but_the_named_containers_gets_the_token(
+        mut scene in scenes(), wanted in select(vec!["app", "app,setup,a1", "second,b2", ""])
+    ) {
+        scene.pod["metadata"]["annotations"] = json!({TOKEN_CONTAINERS: wanted});
+        let seen = with_account(scene.pod.clone());
+        if let Verdict::Mutated(once) = scene.admit(&seen, "one", Role::Inject).verdict {
+            let stored = with_account(once);
+            let account = json::text(&stored, &["spec", "serviceAccountName"]);
+            let asking = scene.sets.iter().filter(|set| set.spec(&["serviceAccountName"]).is_some());
+            // In mode Pod, the app gets the account of the sidecar.
+            let is_of_mode_pod = |set: &SidecarSet| set.spec(&["serviceAccountMode"]) == Some(&json!("Pod"));
+            let is_for_all = account != "own" && asking.clone().any(is_of_mode_pod);
+            let sidecars: Vec<String> =
+                asking.flat_map(|set| made::containers(set).map(|made| made.name).collect::<Vec<_>>()).collect();
+            for holder in holders(&stored).into_iter().filter(|_| !is_for_all) {
+                let is_named = wanted.split(',').any(|name| name == holder);
+                prop_assert!(is_named || sidecars.iter().any(|name| name == holder), "{holder}: {stored:#}");
+            }
         }
     }
 }

@@ -202,8 +202,8 @@ fn tcn4_e4_the_account_of_the_sidecars_is_not_for_the_app() {
     before["spec"]["serviceAccountName"] = json!("default");
     before["spec"]["serviceAccount"] = json!("default");
     let outcome = answer(&before, &sets, &settings, &Cluster);
-    let warning = "the annotation pillion.dev/token-containers of the Pod has no effect: the Pod gets the ServiceAccount \
-                   \"x\", which is for its sidecars";
+    let warning = "the annotation pillion.dev/token-containers of the Pod has no effect: the Pod has the ServiceAccount \
+                   \"x\" for its sidecars";
     assert_eq!(outcome.warnings, [warning]);
     let after = injected(outcome);
     assert_eq!(holders(&after), ["agent"]);
