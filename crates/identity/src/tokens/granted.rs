@@ -36,6 +36,8 @@ pub struct Granted<'a> {
     by_container: BTreeMap<&'a str, BTreeSet<String>>,
     /// A Pod that gives the token of its own account to some of its containers alone.
     narrowed: Option<&'a Narrowed>,
+    /// The containers that this Pod gives it to.
+    own: BTreeSet<&'a str>,
 }
 
 impl<'a> Granted<'a> {
@@ -82,6 +84,7 @@ impl<'a> Granted<'a> {
         });
         self.order.insert((credential.account, volume.clone()));
         for container in &narrowed.containers {
+            self.own.insert(container);
             credential.owners.insert(container);
             self.by_container.entry(container).or_default().insert(volume.clone());
         }
@@ -92,14 +95,9 @@ impl<'a> Granted<'a> {
         self.narrowed
     }
 
-    /// Whether the Pod gives a container the token of its own account, so that it need not be a sidecar.
-    pub fn is_own(&self, container: &str) -> bool {
-        self.narrowed.is_some_and(|narrowed| narrowed.containers.iter().any(|name| name == container))
-    }
-
     /// Returns what a container is called in a message: `sidecar "agent"`, or `container "app"`.
     pub fn call(&self, container: &str) -> String {
-        let kind = if self.is_own(container) { "container" } else { "sidecar" };
+        let kind = if self.own.contains(container) { "container" } else { "sidecar" };
         format!("{kind} {}", shown(container))
     }
 

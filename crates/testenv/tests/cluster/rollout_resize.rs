@@ -341,6 +341,17 @@ async fn resize(place: &RolloutNamespace, pod: &str, container: &str, amount: &s
     place.pods().patch_subresource("resize", pod, &params, &patch).await.unwrap();
 }
 
+/// Waits until all three Pods count as updated and ready, and returns the SidecarSet.
+async fn all_counted(place: &RolloutNamespace) -> Value {
+    let counted = async || {
+        let set = place.stored("agent").await;
+        let is_all =
+            ["matchedPods", "updatedPods", "readyPods", "updatedReadyPods"].iter().all(|of| set["status"][of] == 3);
+        is_all.then_some(set)
+    };
+    until("the Pods being counted", SOON, counted).await.unwrap()
+}
+
 /// Waits until the kubelets have given the sidecars these limits.
 async fn until_limits(place: &RolloutNamespace, expected: [&str; 3]) {
     let expected = expected.map(|limit| (limit.to_owned(), limit.to_owned()));
@@ -354,12 +365,12 @@ async fn until_limits(place: &RolloutNamespace, expected: [&str; 3]) {
 async fn roll70_a_sidecar_follows_the_app_unless_somebody_else_sizes_it() {
     let place = RolloutNamespace::new().await;
     place.fill(&[half_of_app(&place, "64")], 3, sized_app).await;
-    let before = place.ended("agent", "Complete").await;
+    let before = all_counted(&place).await;
     until_limits(&place, ["500m"; 3]).await;
 
     resize(&place, "web-1", "main", "2").await;
     until_limits(&place, ["500m", "1", "500m"]).await;
-    let set = place.ended("agent", "Complete").await;
+    let set = all_counted(&place).await;
     assert_eq!(set["status"], before["status"], "no Pod counts as outdated");
     assert!(!pods(&place).await.iter().any(is_marked));
 
@@ -378,14 +389,13 @@ async fn roll70_a_sidecar_follows_the_app_unless_somebody_else_sizes_it() {
 async fn roll70_a_refusal_is_recorded_for_the_amounts_of_the_app() {
     let place = RolloutNamespace::new().await;
     place.fill(&[half_of_app(&place, "500m")], 3, sized_app).await;
-    place.ended("agent", "Complete").await;
+    all_counted(&place).await;
 
     // With a request below its limit, the sidecar would make the Pod burstable.
     resize(&place, "web-1", "main", "4").await;
     until_pods(&place, "the record", |pods| is_marked(&pods[1])).await;
     told(&place, "do not follow the cpu and memory of its containers").await;
-    let set = place.ended("agent", "Complete").await;
-    assert_eq!(set["status"]["updatedPods"], 3);
+    all_counted(&place).await;
 
     resize(&place, "web-1", "main", "800m").await;
     until_limits(&place, ["500m", "400m", "500m"]).await;
