@@ -1,9 +1,7 @@
 //! Admission of a Pod: select, inject, report (docs/spec/matching.md, injection.md).
 
-use std::collections::BTreeMap;
-
-use pillion_identity::rules::Rules;
-use pillion_identity::tokens::Owners;
+use pillion_identity::decision::Decision;
+use pillion_identity::tokens::{Owners, Settled};
 use pillion_inject::Injected;
 use pillion_inject::matching::opt_out::OptedOut;
 use pillion_inject::matching::precedence::LeftOut;
@@ -147,7 +145,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         reasons.extend(more);
         Identities::default()
     });
-    reasons.extend(identities.narrow(request.object, &accounts_in, rules, lookup).err());
+    reasons.extend(identities.read_token_containers(request.object, &accounts_in, rules, lookup).err());
     if !sets.is_empty() && pod.parts() > PARTS_MAX {
         reasons.push(too_many_parts());
         return Err(reasons);
@@ -174,7 +172,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     // The mutating policy has already told about the Pod.
     let opted_out = if settings.role == Role::Assert { Vec::new() } else { opted_out };
     let left_out = left_out.iter().map(LeftOut::to_string).chain(opted_out.iter().map(OptedOut::to_string));
-    if sets.is_empty() && identities.are_as_without() {
+    if sets.is_empty() && identities.leave_tokens_alone() {
         reasons.extend(pod_identity::without(request.object));
         let told = if settings.role == Role::Assert { Vec::new() } else { identities.warnings };
         let (warnings, audit) = (left_out.chain(told).collect(), audit::opted_out(&opted_out));
@@ -183,7 +181,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let how = pillion_inject::Context {
         now,
         sort_by_name: settings.gates.sort_sidecar_containers_by_name,
-        hides_tokens: (!identities.are_as_without())
+        hides_tokens: (!identities.leave_tokens_alone())
             .then_some(Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers }),
         other_webhooks: Some(&settings.other_webhooks),
     };
@@ -202,15 +200,16 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     audit.extend(audit::opted_out(&opted_out));
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
-    if identities.are_as_without() {
+    if identities.leave_tokens_alone() {
         reasons.extend(pod_identity::without(object));
     } else {
-        let place = Place { namespace: &accounts_in, rules, lookup };
-        let Given { reasons: more, warnings, audit: of_tokens } =
-            give_tokens(object, &identities, (&sets, &injected.sidecars), place);
-        reasons.extend(more);
-        injected.warnings.extend(warnings);
-        audit.extend(of_tokens);
+        match give_tokens(object, &identities, (&sets, &injected.sidecars), &accounts_in, context) {
+            Ok((decision, warnings)) => {
+                audit::identities(&decision, &mut audit);
+                injected.warnings.extend(warnings);
+            }
+            Err(more) => reasons.extend(more),
+        }
     }
     if settings.role == Role::Assert {
         return unless(reasons, Verdict::Unchanged.into());
@@ -223,47 +222,30 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     unless(reasons, Outcome { verdict, warnings: injected.warnings, audit })
 }
 
-/// Where the accounts of a Pod are, and what holds there.
-struct Place<'a> {
-    /// The request's namespace.
-    namespace: &'a str,
-    rules: &'a Rules,
-    lookup: &'a dyn Lookup,
-}
-
-/// What the tokens of a Pod lead to.
-#[derive(Default)]
-struct Given {
-    /// The reasons to refuse the Pod.
-    reasons: Vec<Reason>,
-    warnings: Vec<String>,
-    audit: BTreeMap<&'static str, String>,
-}
-
-/// Gives the containers of a Pod their tokens, after the injection of these sets with their containers.
+/// Gives the containers of a Pod their tokens, after the injection of these sets with their containers. `namespace` is that
+/// of the accounts. Returns the decision, and warnings for the user.
+///
+/// # Errors
+/// The reasons to refuse the Pod. `object` may be null then.
 fn give_tokens(
     object: &mut Value,
     identities: &Identities,
     (sets, owners): (&[SidecarSet], &Owners),
-    Place { namespace, rules, lookup }: Place<'_>,
-) -> Given {
-    let mut given = Given::default();
-    let (decision, settled) = match identities.settle(object.take(), owners, namespace, rules, lookup) {
-        Ok(settled) => settled,
-        Err(reasons) => return Given { reasons, ..given },
-    };
-    audit::identities(&decision, &mut given.audit);
-    given.reasons = pod_identity::shared_volumes(identities, sets, &decision);
-    given.warnings = settled.warnings;
-    given.warnings.extend(identities.wanted(&settled.pod, &decision));
-    let exposure = identities.exposure(sets, &decision, owners);
-    match pod_identity::judge_exposure(&settled.pod, &exposure, sets, rules) {
-        Ok(warnings) => given.warnings.extend(warnings),
-        Err(more) => given.reasons.extend(more),
+    namespace: &str,
+    context: Context<'_>,
+) -> Result<(Decision, Vec<String>), Vec<Reason>> {
+    let rules = &context.settings.service_accounts;
+    let (decision, Settled { pod, mut warnings }) =
+        identities.settle(object.take(), owners, namespace, rules, context.lookup)?;
+    let mut reasons = pod_identity::shared_volumes(identities, sets, &decision);
+    warnings.extend(identities.token_container_warnings(&pod, &decision));
+    match pod_identity::judge_exposure(&pod, &identities.exposure(sets, &decision, owners), sets, rules) {
+        Ok(more) => warnings.extend(more),
+        Err(more) => reasons.extend(more),
     }
-    *object = settled.pod;
+    *object = pod;
     pod_identity::skip(object, &decision, owners, &rules.skip_containers);
-    given
+    if reasons.is_empty() { Ok((decision, warnings)) } else { Err(reasons) }
 }
 
 fn unless(reasons: Vec<Reason>, outcome: Outcome) -> Result<Outcome, Vec<Reason>> {

@@ -117,7 +117,13 @@ impl Identities {
     ///
     /// # Errors
     /// As [`TokenContainers::of_pod`].
-    pub fn narrow(&mut self, pod: &Value, namespace: &str, rules: &Rules, lookup: &dyn Lookup) -> Result<(), Reason> {
+    pub fn read_token_containers(
+        &mut self,
+        pod: &Value,
+        namespace: &str,
+        rules: &Rules,
+        lookup: &dyn Lookup,
+    ) -> Result<(), Reason> {
         self.token_containers = TokenContainers::of_pod(pod, namespace, rules, lookup)?;
         if token_containers::is_annotated(pod) && rules.protects(namespace) {
             self.warnings.push(format!(
@@ -129,12 +135,12 @@ impl Identities {
     }
 
     /// Whether the tokens of a Pod stay as Kubernetes mounts them.
-    pub fn are_as_without(&self) -> bool {
+    pub fn leave_tokens_alone(&self) -> bool {
         self.asking.is_empty() && self.token_containers.is_none()
     }
 
     /// Returns warnings about the names of containers that the Pod wants to give its token (TCN-3).
-    pub fn wanted(&self, pod: &Value, decision: &Decision) -> Vec<String> {
+    pub fn token_container_warnings(&self, pod: &Value, decision: &Decision) -> Vec<String> {
         let Some(wanted) = &self.token_containers else { return Vec::new() };
         let there: BTreeSet<_> = tokens::containers(pod).map(pod::name).collect();
         let unknown = wanted.without_container(&there).into_iter();

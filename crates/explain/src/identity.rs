@@ -169,7 +169,8 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         let mut identities = BTreeMap::new();
         for set in &asking {
             let Asking { sidecar_set, account, declared, .. } = set;
-            let (mode, on_conflict, result) = (declared.mode, declared.on_conflict, result(set));
+            let result = if gate { result(set) } else { Given::GateOff };
+            let (mode, on_conflict) = (declared.mode, declared.on_conflict);
             let grant = decision.and_then(|decision| decision.grants.iter().find(|it| it.sidecar_set == *sidecar_set));
             let logins = logins(set, grant, &result, accounts_in, &context.settings.service_accounts);
             let identity = Identity { account: account.clone(), mode, on_conflict, result, logins };
@@ -178,7 +179,7 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         identities
     };
     if (asking.is_empty() || !gate) && !matches!(wanted, Ok(Some(_))) {
-        return (None, each(None, &|_| Given::GateOff));
+        return (None, each(None, &|_| Given::Withheld));
     }
     let original = match pod_identity::account(query.pod.as_value()) {
         "" => "default",
@@ -196,7 +197,7 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
     let Some(Admitted { identities, injected, owners, decision, settled }) = admitted(asked, context, sets, outcome)
     else {
         explained.merged = not_ready(&asking, accounts_in, context, outcome);
-        return (Some(explained), each(None, &|_| if gate { Given::Withheld } else { Given::GateOff }));
+        return (Some(explained), each(None, &|_| Given::Withheld));
     };
     let account = pod_identity::account(&settled.pod);
     explained.account = Some(account.to_owned());
@@ -216,7 +217,7 @@ pub(super) fn explain(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet
         by: narrowed.by,
     });
     explained.exposed = identities.exposure(sets, &decision, &owners).warnings(&settled.pod);
-    (Some(explained), each(Some(&decision), &|set| if gate { given(set, &decision) } else { Given::GateOff }))
+    (Some(explained), each(Some(&decision), &|set| given(set, &decision)))
 }
 
 /// Admission's intermediate results for an accepted Pod.
@@ -237,7 +238,7 @@ fn admitted(asked: Asked<'_>, context: Context<'_>, sets: &[SidecarSet], outcome
     let Context { settings, lookup, now, .. } = context;
     let rules = &settings.service_accounts;
     let mut identities = Identities::collect(sets, settings.gates.service_account_injection).ok()?;
-    identities.narrow(query.pod.as_value(), accounts_in, rules, lookup).ok()?;
+    identities.read_token_containers(query.pod.as_value(), accounts_in, rules, lookup).ok()?;
     let sort_by_name = settings.gates.sort_sidecar_containers_by_name;
     let hidden = Hidden { asking: &identities.asking, trusted: &rules.trusted_csi_drivers };
     let other_webhooks = Some(&settings.other_webhooks);

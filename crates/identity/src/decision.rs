@@ -145,7 +145,7 @@ impl Decision {
     }
 
     /// Returns the account that the Pod runs under, if not all of its containers may hold the token.
-    pub fn limited(&self) -> Option<&str> {
+    pub fn limited_account(&self) -> Option<&str> {
         self.private.as_deref().or_else(|| self.narrowed.as_ref().map(|of| of.account.as_str()))
     }
 }

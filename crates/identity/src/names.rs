@@ -77,6 +77,11 @@ pub fn own_token_volume(credential: &str) -> String {
     token_volume(&format!("{credential}\n"))
 }
 
+/// Returns the name of the volume through which the containers of a Pod get the token of its own account (TCN-4).
+pub fn token_volume_of_pod(service_account: &str) -> String {
+    own_token_volume(&credential(service_account, None))
+}
+
 /// Returns the finalizer that a SidecarSet keeps on the merged objects that it needs (MRG-7).
 pub fn finalizer(sidecar_set: &str) -> String {
     format!("{FINALIZER_PREFIX}{sidecar_set}")

@@ -132,6 +132,6 @@ fn annotation(object: &Value) -> Option<&str> {
 }
 
 /// Returns the path of the annotation.
-pub fn field() -> String {
+fn field() -> String {
     FieldPath::new("metadata.annotations").key(TOKEN_CONTAINERS).to_string()
 }

@@ -24,7 +24,7 @@ use crate::order;
 use crate::pod::amounts::Amounts;
 use crate::pod::resize::{Asked, Begun, key_of_follower};
 use crate::pod::{Phase, Pod};
-use crate::resize::{self, Change};
+use crate::resize::{self, ContainerResize};
 use crate::round::{Rest, Round, unavailable};
 use crate::sized_by_others::{by_autoscaler, by_resize};
 use crate::target::{RolloutTarget, Sidecar};
@@ -107,11 +107,9 @@ pub fn following(observed: &Observed<'_>, round: &Round, judged: &[Judged]) -> F
         if chosen.contains(&position) || uncertain.contains_key(&pod.metadata.uid) || !may_follow(own, pod) {
             continue;
         }
-        let left = by_autoscaler(&pod.metadata.annotations);
         // Many Pods have the same amounts.
-        let key = (own.hash(), pod.amounts.as_ref(), left);
-        let left = key.2.clone();
-        let sized = known.entry(key).or_insert_with(|| SameAmounts::new(own, &pod.amounts, &left));
+        let key = (own.hash(), pod.amounts.as_ref(), by_autoscaler(&pod.metadata.annotations));
+        let sized = known.entry(key).or_insert_with_key(|(_, amounts, left)| SameAmounts::new(own, amounts, left));
         match sized.need.filter(|_| !is_answered(own, pod, sized, asked)) {
             None => failed.extend(obstacle(own, pod, sized).map(|obstacle| (position, obstacle))),
             Some(Need { restarts: false }) => free.push(position),
@@ -178,7 +176,8 @@ struct SameAmounts<'a> {
 
 impl<'a> SameAmounts<'a> {
     fn new(own: &RolloutTarget<'_>, amounts: &'a Amounts, left: &BTreeSet<&str>) -> Self {
-        let restarts = |change: &Change| amounts.containers().any(|it| it.name == change.container && it.restarts);
+        let restarts =
+            |change: &ContainerResize| amounts.containers().any(|it| it.name == change.container && it.restarts);
         let need = match changes(own, &amounts.to_pod(), left) {
             Ok(changes) => (!changes.is_empty()).then(|| Need { restarts: changes.iter().any(restarts) }),
             Err(_) => Some(Need { restarts: false }),
@@ -192,7 +191,11 @@ impl<'a> SameAmounts<'a> {
     }
 }
 
-fn changes(own: &RolloutTarget<'_>, object: &Value, left: &BTreeSet<&str>) -> Result<Vec<Change>, Vec<Reason>> {
+fn changes(
+    own: &RolloutTarget<'_>,
+    object: &Value,
+    left: &BTreeSet<&str>,
+) -> Result<Vec<ContainerResize>, Vec<Reason>> {
     let computed = computed(own);
     resize::changes(own, object, |name| computed.contains(name) && !left.contains(name))
 }

@@ -37,7 +37,7 @@ pub struct Observed<'a> {
     pub bundle: BundleState,
     /// The Pods to which an upgrade was sent whose outcome is not known, by UID.
     pub uncertain: &'a BTreeMap<String, String>,
-    /// What the sidecars of Pods were looked at for, by UID (ROLL-70).
+    /// For which version and which amounts the sidecars of each Pod were last compared with the app, by UID (ROLL-70).
     pub asked: &'a BTreeMap<String, Asked>,
     /// The Pods that wait for a PodDisruptionBudget.
     pub held: &'a [Held],

@@ -124,7 +124,7 @@ pub fn plan(target: &RolloutTarget<'_>, object: &Value) -> Result<Resize, Vec<Re
 }
 
 /// Returns the step that changes cpu and memory of containers; `None` if there is nothing to change.
-pub(crate) fn step(pod: &Pod, changes: Vec<Change>) -> Option<Step> {
+pub(crate) fn step(pod: &Pod, changes: Vec<ContainerResize>) -> Option<Step> {
     (!changes.is_empty()).then(|| {
         let first = test("/metadata/uid", &pod.metadata.uid);
         let changes = changes.into_iter().flat_map(|change| change.operations);
@@ -184,7 +184,7 @@ pub(crate) fn write(pod: &Pod, key: String, begun: Begun) -> Step {
 
 /// The change of cpu and memory of one container.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct ContainerResize {
     /// The name of the container.
     pub(crate) container: String,
     /// The operations of a JSON Patch.
@@ -199,7 +199,7 @@ pub(crate) fn changes(
     target: &RolloutTarget<'_>,
     object: &Value,
     is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<Change>, Vec<Reason>> {
+) -> Result<Vec<ContainerResize>, Vec<Reason>> {
     let own = without_injected(object);
     let pod = pods::Pod::decode(&own).map_err(|errors| {
         let unreadable = |error: FieldError| Reason::forbidden(FieldPath::new("spec"), error.to_string(), "");
@@ -225,7 +225,7 @@ pub(crate) fn changes(
             let Some((list, index, container)) = found else { continue };
             let operations = of_container(list, index, container, wanted);
             if !operations.is_empty() {
-                changes.push(Change { container: name, operations });
+                changes.push(ContainerResize { container: name, operations });
             }
         }
     }

@@ -115,7 +115,7 @@ impl Needs {
             (Read::RoleBinding, has_identities && sets.may_merge()),
         ];
         part(Part::Pods, true, &for_pods);
-        // Without the gate, the annotation of a Pod counts all the same; nothing but that Pod asks for a twin then.
+        // The annotation of a Pod counts with the gate off, too, but alone it renders no twin.
         let limits_tokens = has_identities || rules.token_containers.is_set();
         part(Part::Assert, limits_tokens, &for_pods);
         let for_sets = [

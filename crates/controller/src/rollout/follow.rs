@@ -98,7 +98,7 @@ impl SidecarSetRollout {
         }
     }
 
-    /// Forgets what the sidecars of Pods were looked at for that are gone.
+    /// Forgets the comparisons with Pods that are gone.
     pub(super) fn forget_asked(state: &mut RolloutState, pods: &[&Pod]) {
         if !state.asked.is_empty() {
             let known: BTreeSet<&str> = pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();

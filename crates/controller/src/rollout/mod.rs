@@ -107,7 +107,7 @@ pub struct SidecarSetRollout {
 pub struct RolloutState {
     /// The Pods to which an upgrade was sent whose outcome is not known: their resource version before, by UID.
     uncertain: BTreeMap<String, String>,
-    /// What the sidecars of its Pods were looked at for, by UID (ROLL-70).
+    /// For which version and which amounts the sidecars of each Pod were last compared with the app, by UID (ROLL-70).
     asked: BTreeMap<String, Asked>,
     /// The evictions of its Pods.
     evictions: EvictionMemory,

@@ -18,7 +18,7 @@ use crate::controller::{Controller as _, Failure};
 use crate::problem::WriteProblem;
 use crate::read;
 
-/// What became of a request to resize a Pod.
+/// The answer of the API server to the resize of a Pod.
 pub(super) enum Sent {
     Done,
     /// Another client changed the Pod at the same time, or it is gone.

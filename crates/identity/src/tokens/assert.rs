@@ -41,7 +41,7 @@ pub fn judge(pod: &Value, decision: &Decision, in_effect: InEffect<'_>, trusted:
     let volumes = Volumes::from_pod(pod, trusted);
     let mut reasons = lacking(pod, &volumes, &granted);
     reasons.append(&mut unmounted(pod, &volumes, &granted));
-    if let Some(account) = decision.limited().filter(|_| decision.account.is_none()) {
+    if let Some(account) = decision.limited_account().filter(|_| decision.account.is_none()) {
         let counted = Counted::from_decision(decision, account);
         reasons.append(&mut reach::regained(pod, &volumes, &granted, account, counted, true));
     }

@@ -15,7 +15,7 @@ use super::sight;
 use crate::decision::Decision;
 use crate::partners::{self, Side};
 
-/// Those in a Pod who hold a token, as others in it see them.
+/// The tokens that containers of a Pod hold, and the containers that can read them without holding them.
 pub struct Exposure<'a> {
     granted: Granted<'a>,
     /// The SidecarSets with an identity, each with the volume that holds its token.

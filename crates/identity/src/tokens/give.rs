@@ -168,6 +168,11 @@ fn fit(
     (is_there, foreign)
 }
 
+/// Whether a container has a device or a termination message path at, above or below the token directory.
+pub(super) fn has_foreign_files(container: &Value) -> bool {
+    !foreign_files(container).is_empty()
+}
+
 /// Returns a problem for each device and termination message path at, above or below the token directory.
 fn foreign_files(container: &Value) -> Vec<String> {
     let is_related = |path: &str| paths::relation(path).is_some();
@@ -200,9 +205,7 @@ pub fn has_token(container: &Value, volume: &str) -> bool {
     let is_related = |mount: &&Value| paths::relation(json::text(mount, &["mountPath"])).is_some();
     let mut related = volumes::mounts(container).iter().filter(is_related);
     let (first, second) = (related.next(), related.next());
-    first.is_some_and(|mount| is_written(mount, &mount_of(volume)))
-        && second.is_none()
-        && foreign_files(container).is_empty()
+    first.is_some_and(|mount| is_written(mount, &mount_of(volume))) && second.is_none() && !has_foreign_files(container)
 }
 
 /// Returns the volume through which owners get their tokens, the CA certificate and the namespace, as in an automounted

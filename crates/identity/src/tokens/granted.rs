@@ -73,7 +73,7 @@ impl<'a> Granted<'a> {
             return;
         }
         let id = names::credential(&narrowed.account, None);
-        let volume = names::own_token_volume(&id);
+        let volume = names::token_volume_of_pod(&narrowed.account);
         let credential = self.by_volume.entry(volume.clone()).or_insert_with(|| Credential {
             account: &narrowed.account,
             id,

@@ -37,7 +37,7 @@ pub fn identities<'a>(pod: &'a Value, trusted: &Drivers) -> Identities<'a> {
     let volumes = Volumes::from_pod(pod, trusted);
     let account = account_of(pod);
     let is_for_sidecars = names::is_merged(account) || volumes.give_account_to_sidecars(account);
-    let own = volumes.is_narrowed(account).then(|| names::own_token_volume(&names::credential(account, None)));
+    let own = volumes.is_narrowed(account).then(|| names::token_volume_of_pod(account));
     let in_volumes: BTreeMap<&str, BTreeSet<Identity<'a>>> = volumes
         .iter()
         .map(|volume| {

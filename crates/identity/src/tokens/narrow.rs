@@ -4,6 +4,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::pod;
 use serde_json::Value;
 
+use super::give;
 use super::granted::Granted;
 use super::held::{containers, is_automounted};
 use super::volumes::{self, Volumes};
@@ -44,7 +45,7 @@ pub fn narrow(decision: Decision, pod: &Value, wanted: &TokenContainers, owners:
         .filter(|container| granted.of_container(pod::name(container)).next().is_none())
         .collect();
     // On a second admission, the named containers have it already.
-    let own = names::own_token_volume(&names::credential(account, None));
+    let own = names::token_volume_of_pod(account);
     let mut used = named.iter().copied().flat_map(pod::used_volumes);
     let is_given = wanted.by == By::Pod || is_automounted(pod, &volumes) || used.any(|volume| volume == own);
     let (on_their_own, mounting): (Vec<&Value>, Vec<&Value>) =
@@ -77,14 +78,11 @@ fn is_for_sidecars(decision: &Decision, account: &str, volumes: &Volumes<'_>) ->
 /// Whether a container has something else than Kubernetes' or Pillion's mount at, above or below the token directory. The
 /// API server mounts no token into such a container either.
 fn has_something_in_its_place(container: &Value, volumes: &Volumes<'_>) -> bool {
-    let is_related = |path: &str| paths::relation(path).is_some();
     let is_foreign = |mount: &&Value| {
         let name = pod::name(mount);
         !volumes::is_called_like_ours(name) && !volumes.is_automounted(name)
     };
     let mut mounts = volumes::mounts(container).iter().filter(is_foreign);
-    let mut devices = json::items(container, &["volumeDevices"]).iter();
-    mounts.any(|mount| is_related(json::text(mount, &["mountPath"])))
-        || devices.any(|device| is_related(json::text(device, &["devicePath"])))
-        || is_related(json::text(container, &["terminationMessagePath"]))
+    mounts.any(|mount| paths::relation(json::text(mount, &["mountPath"])).is_some())
+        || give::has_foreign_files(container)
 }

@@ -58,7 +58,7 @@ pub fn settle(mut pod: Value, decision: &Decision, owners: &Owners, trusted: &Dr
             }
         }
     }
-    if let Some(account) = decision.limited() {
+    if let Some(account) = decision.limited_account() {
         let volumes = Volumes::from_pod(&pod, trusted);
         let counted = Counted::from_decision(decision, account);
         reasons.append(&mut reach::regained(&pod, &volumes, &granted, account, counted, false));

@@ -115,9 +115,10 @@ impl<'a> Volumes<'a> {
         self.give_account_to_some() && !self.is_narrowed(account)
     }
 
-    /// Whether a volume of Pillion gives the token of the Pod's own account to some containers (TCN-4).
+    /// Whether a volume of Pillion gives the token of the Pod's own account to some containers (TCN-4). Most Pods have no
+    /// volume of Pillion, and then the name is not computed.
     pub fn is_narrowed(&self, account: &str) -> bool {
-        self.gives_account(&names::own_token_volume(&names::credential(account, None)))
+        self.give_account_to_some() && self.gives_account(&names::token_volume_of_pod(account))
     }
 
     /// Returns the names of the volumes whose tokens are all for audiences of which `is_for_others` holds.

@@ -1,13 +1,10 @@
 //! Cpu and memory of the containers of a Pod, as its spec has them (ROLL-70).
 
-use std::fmt;
-
 use pillion_json::go as go_json;
 use pillion_kubernetes::nullable;
 use pillion_sidecarset::hash::sha256;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar::List;
-use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -28,24 +25,17 @@ pub(crate) struct OfContainer {
     pub(crate) is_injected: bool,
     /// Whether the kubelet restarts it when its cpu or memory changes.
     pub(crate) restarts: bool,
-    resources: Option<Resources>,
+    /// Its `resources`.
+    pub(crate) resources: Option<Resources>,
 }
 
-/// What decides about the amounts of a container, beside its list and its name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
-    pub(crate) is_injected: bool,
-    pub(crate) restarts: bool,
-    pub(crate) resources: Option<&'a Resources>,
+impl FromIterator<OfContainer> for Amounts {
+    fn from_iter<I: IntoIterator<Item = OfContainer>>(containers: I) -> Self {
+        Self(containers.into_iter().collect())
+    }
 }
 
 impl Amounts {
-    /// Adds those of a container.
-    pub(crate) fn add(&mut self, list: List, name: &str, source: Source<'_>) {
-        let Source { is_injected, restarts, resources } = source;
-        self.0.push(OfContainer { list, name: name.to_owned(), is_injected, restarts, resources: resources.cloned() });
-    }
-
     /// Returns those of each container.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &OfContainer> {
         self.0.iter()
@@ -83,7 +73,7 @@ impl OfContainer {
                 container.insert("env".to_owned(), json!([variable]));
             }
             if let Some(resources) = &self.resources {
-                container.insert("resources".to_owned(), resources.to_json());
+                container.insert("resources".to_owned(), json!(resources));
             }
         }
         container
@@ -110,44 +100,13 @@ struct ResizePolicy {
 
 /// Reads whether the variables of a container say that a SidecarSet has injected it. The first one counts (INJ-15).
 pub(super) fn is_injected<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let decides = |variable: &Variable| variable.name == names::ENV_IS_INJECTED;
-    let found = first(deserializer, decides)?;
+    let variables: Vec<Variable> = nullable::or_default(deserializer)?;
+    let found = variables.iter().find(|variable| variable.name == names::ENV_IS_INJECTED);
     Ok(found.is_some_and(|variable| variable.value == "true"))
 }
 
 /// Reads whether a change of cpu or memory restarts a container.
 pub(super) fn restarts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let restarts = |policy: &ResizePolicy| policy.restart_policy == "RestartContainer";
-    Ok(first(deserializer, restarts)?.is_some())
-}
-
-/// Reads the first item of a list for which `holds` is true. No other item is kept.
-fn first<'de, T, D>(deserializer: D, holds: impl Fn(&T) -> bool) -> Result<Option<T>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    struct First<T, F>(F, std::marker::PhantomData<T>);
-    impl<'de, T: Deserialize<'de>, F: Fn(&T) -> bool> Visitor<'de> for First<T, F> {
-        type Value = Option<T>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list")
-        }
-
-        fn visit_unit<E>(self) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Option<T>, A::Error> {
-            let mut found = None;
-            while let Some(item) = items.next_element::<T>()? {
-                if found.is_none() && (self.0)(&item) {
-                    found = Some(item);
-                }
-            }
-            Ok(found)
-        }
-    }
-    deserializer.deserialize_any(First(holds, std::marker::PhantomData))
+    let policies: Vec<ResizePolicy> = nullable::or_default(deserializer)?;
+    Ok(policies.iter().any(|policy| policy.restart_policy == "RestartContainer"))
 }

@@ -16,7 +16,7 @@ use pillion_sidecarset::sidecar::List;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use self::amounts::{Amounts, Source};
+use self::amounts::{Amounts, OfContainer};
 pub use self::condition::{Condition, Time, UPGRADABLE};
 pub use self::container_status::{ContainerState, ContainerStatus, Trouble};
 use self::in_place::InPlace;
@@ -371,14 +371,16 @@ impl Native {
 
 /// Returns cpu and memory of the containers and native sidecars of a Pod.
 fn amounts(containers: &[Container], init_containers: &[Container]) -> Amounts {
-    let mut amounts = Amounts::default();
-    let natives = init_containers.iter().filter(|container| container.is_always);
-    let all = natives.map(|it| (List::Init, it)).chain(containers.iter().map(|it| (List::Containers, it)));
-    for (list, Container { name, is_injected, restarts, resources, .. }) in all {
-        let [is_injected, restarts] = [*is_injected, *restarts];
-        amounts.add(list, name, Source { is_injected, restarts, resources: resources.as_deref() });
-    }
-    amounts
+    let natives = init_containers.iter().filter(|container| container.is_always).map(|it| (List::Init, it));
+    let all = natives.chain(containers.iter().map(|it| (List::Containers, it)));
+    all.map(|(list, container)| OfContainer {
+        list,
+        name: container.name.clone(),
+        is_injected: container.is_injected,
+        restarts: container.restarts,
+        resources: container.resources.as_deref().cloned(),
+    })
+    .collect()
 }
 
 /// Compares the cpu and memory of containers with those in their statuses, and keeps the result alone.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::nullable;
 use pillion_kubernetes::quantity::Quantity;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::condition::{Condition, Time};
 
@@ -123,11 +122,6 @@ struct Amounts {
 }
 
 impl Resources {
-    /// Returns the field `resources` of a container with these amounts.
-    pub(crate) fn to_json(&self) -> Value {
-        json!({"limits": self.limits, "requests": self.requests})
-    }
-
     fn amounts(&self) -> [Option<&str>; 4] {
         [&self.limits, &self.requests]
             .map(|list| [list.cpu.as_deref(), list.memory.as_deref()])

@@ -9,7 +9,7 @@ use pillion_sidecarset::upgrades::Upgrades;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{HASH, NOW, after, merge, pod, read, revision, sidecar_set, status};
+use super::{HASH, NOW, RESIZE, after, merge, pod, read, report_containers, revision, sidecar_set};
 use crate::consistency::Judged;
 use crate::counts::Counts;
 use crate::decide::{Decision, Next, decide};
@@ -23,8 +23,6 @@ use crate::round::{Rest, Round};
 use crate::target::RolloutTarget;
 use crate::upgrade::upgrade;
 
-const RESIZE: Upgrades =
-    Upgrades { resize: true, recreate: false, native: false, progress_deadline: None, rollback: false };
 const MANAGER: &str = "pillion-controller";
 
 /// Returns a version whose sidecar gets this share of the app's cpu.
@@ -64,12 +62,7 @@ fn running(set: &SidecarSet, number: usize) -> Value {
 
 /// Carries out what the spec of a Pod asks for.
 fn kubelet(pod: &mut Value) {
-    let statuses = pod["spec"]["containers"].as_array().unwrap().iter().map(|container| {
-        let mut status = status(container["name"].as_str().unwrap(), container["image"].as_str().unwrap());
-        status["resources"] = container["resources"].clone();
-        status
-    });
-    pod["status"]["containerStatuses"] = statuses.collect();
+    report_containers(pod);
     pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
 }
 

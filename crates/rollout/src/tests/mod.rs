@@ -28,6 +28,7 @@ use pillion_plan::failure::{FAILED, Failed};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_sidecarset::upgrades::Upgrades;
 use serde_json::{Value, json};
 
 use crate::history::{History, Revision};
@@ -118,9 +119,23 @@ pub(super) fn paired(set: &SidecarSet, changes: &[(&str, Value)]) -> Value {
     pod(set, &of_pair)
 }
 
+/// The upgrade policy `Resize` alone.
+pub(super) const RESIZE: Upgrades =
+    Upgrades { resize: true, recreate: false, native: false, progress_deadline: None, rollback: false };
+
 /// Returns the status of a ready container that runs an image.
 pub(super) fn status(name: &str, image: &str) -> Value {
     json!({"name": name, "image": image, "imageID": format!("docker://sha256:{image}"), "ready": true, "restartCount": 0})
+}
+
+/// Gives the statuses of a Pod what its spec asks for, as the kubelet does.
+pub(super) fn report_containers(pod: &mut Value) {
+    let statuses = pod["spec"]["containers"].as_array().unwrap().iter().map(|container| {
+        let mut status = status(container["name"].as_str().unwrap(), container["image"].as_str().unwrap());
+        status["resources"] = container["resources"].clone();
+        status
+    });
+    pod["status"]["containerStatuses"] = statuses.collect();
 }
 
 pub(super) fn read(pod: &Value) -> Pod {

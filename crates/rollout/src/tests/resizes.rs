@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{HASH, NOW, WITHOUT_IMAGE, after, merge, paired, pod, read, revision, sidecar_set, status};
+use super::{
+    HASH, NOW, RESIZE, WITHOUT_IMAGE, after, merge, paired, pod, read, report_containers, revision, sidecar_set,
+};
 use crate::budget::partition;
 use crate::consistency::Judged;
 use crate::counts::Counts;
@@ -21,9 +23,6 @@ use crate::round::{Chosen, Rest, Round, round};
 use crate::status::Progress;
 use crate::target::{RolloutTarget, Surroundings};
 use crate::upgrade::{after_resize, images, images_precede_resize, upgrade};
-
-const RESIZE: Upgrades =
-    Upgrades { resize: true, recreate: false, native: false, progress_deadline: None, rollback: false };
 
 /// Returns a version with this image and these resources.
 fn version(image: &str, resources: &Value, strategy: &Value) -> SidecarSet {
@@ -64,12 +63,7 @@ fn running(set: &SidecarSet) -> Value {
 
 /// Brings the statuses of a Pod to its spec, and drops what the kubelet said about a resize.
 fn kubelet(pod: &mut Value) {
-    let statuses = pod["spec"]["containers"].as_array().unwrap().iter().map(|container| {
-        let mut status = status(container["name"].as_str().unwrap(), container["image"].as_str().unwrap());
-        status["resources"] = container["resources"].clone();
-        status
-    });
-    pod["status"]["containerStatuses"] = statuses.collect();
+    report_containers(pod);
     pod["status"]["conditions"].as_array_mut().unwrap().retain(|it| it["type"] == "Ready");
 }
 
