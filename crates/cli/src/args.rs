@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
+use pillion_terminal::Color;
 
 use crate::commands;
-use crate::terminal::Color;
 
 /// The program's name.
 const NAME: &str = "pillion";

@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_terminal::Terminal;
 use serde_json::Value;
 
 use crate::cluster::{Kind, Reader, Trouble};
 use crate::preview;
 use crate::rendering::document::{PART_OF, PILLION};
-use crate::terminal::Terminal;
 
 /// The kind of Kubewarden's policies that Pillion installs.
 const POLICY: Kind<'_> = Kind("policies.kubewarden.io/v1", "ClusterAdmissionPolicy");

@@ -2,8 +2,7 @@
 //!
 //! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
 //! `stdout` carries data; `stderr` carries messages for the user. Beside [`commands`] stand the modules that several
-//! commands share: among others the built-in policy module ([`module`]), output to the terminal ([`terminal`]) and
-//! writing files ([`files`]).
+//! commands share: among others the built-in policy module ([`module`]) and writing files ([`files`]).
 //!
 //! The feature `server`, on by default, adds the commands `serve` and `controller`. All others run wherever Rust's
 //! standard library does.
@@ -18,30 +17,23 @@ pub mod completion;
 pub mod daemon;
 pub mod files;
 pub mod installation;
-mod key_value;
 pub mod module;
-pub mod output;
 mod policy_fields;
 pub mod preview;
 pub mod rendering;
 pub mod report;
 pub mod rollouts;
 pub mod schema;
-pub mod status;
-pub mod terminal;
 pub mod tuning;
-pub mod units;
-pub mod wrap;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use pillion_terminal::{Status, Terminal};
 
 use crate::args::{Cli, Command};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// Runs the command line; the first argument is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -16,7 +16,7 @@ use pillion_controller::{
 };
 use pillion_plan::merged::Times;
 
-use crate::units::Span;
+use pillion_terminal::units::Span;
 
 /// The controllers to run, and the settings.
 #[derive(Clone, Debug, clap::Args)]

@@ -2,15 +2,14 @@
 
 use clap::ValueEnum;
 use pillion_kubernetes::json;
+use pillion_terminal::output::DataFormat;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::git_ops;
 use super::writer::{WriteError, Writer};
 use super::{Kind, Kubeconfig};
-use crate::output::DataFormat;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The kind of SidecarSets with their group, as kubectl names objects.
 const SIDECAR_SET: &str = "sidecarset.apps.kruise.io";

@@ -14,7 +14,6 @@ use tokio::time::timeout;
 
 use super::kind::Kind;
 use super::trouble::Trouble;
-use crate::terminal;
 
 /// Time limit for connecting to the API server.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
@@ -183,7 +182,7 @@ impl Reader {
                     return answer;
                 }
                 *self.spent.lock() = None;
-                terminal::progress("looking at the cluster");
+                pillion_terminal::progress("looking at the cluster");
             }
             answer.await
         })

@@ -10,15 +10,14 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_terminal::output::{DataFormat, Output};
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use crate::bundling::{Bundled, bundled};
 use crate::commands::check;
 use crate::files;
-use crate::output::{DataFormat, Output};
 use crate::preview::{self, Inputs};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Compile SidecarSets into one text for settings.bundle.

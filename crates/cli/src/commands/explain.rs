@@ -10,19 +10,18 @@ use anyhow::bail;
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::Fault;
 use pillion_bundle::source::OnUnavailable;
+use pillion_documents::locate;
 use pillion_documents::manifest::Manifest;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_terminal::output::Output;
+use pillion_terminal::{Status, Terminal};
 use pillion_workload::shape;
 
 use self::groups::Group;
 use self::subject::ExplainedPod;
 use self::text::Page;
 use crate::commands::prepared::Prepared;
-use crate::output::Output;
 use crate::preview::{self, Inputs, Situation};
-use crate::report::locate;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Say for each SidecarSet why a Pod gets it or not.

@@ -13,15 +13,14 @@ use anyhow::anyhow;
 use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_terminal::output::DataFormat;
+use pillion_terminal::{Status, Terminal};
 
 use self::documents::Chunk;
 use self::object::{Said, Shape, Verdict};
 use self::output::{Form, Printer};
 use crate::commands::prepared::Prepared;
-use crate::output::DataFormat;
 use crate::preview::{Inputs, Preview, Situation};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The arguments of `pillion inject`.
 #[derive(Debug, clap::Args)]

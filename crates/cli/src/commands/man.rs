@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_terminal::{Status, Terminal};
 
 const EXAMPLES: &str = "\
 Examples:

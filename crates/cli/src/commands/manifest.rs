@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Subcommand;
 use pillion_kubernetes::json;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use self::output::{Destination, Installation};
@@ -18,8 +19,6 @@ use crate::rendering::crd::{self, Conversion};
 use crate::rendering::document::PILLION;
 use crate::rendering::options::{Controller, Kubewarden, Standalone, module_reference};
 use crate::rendering::{Rendered, controller, kubewarden, standalone};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Render the manifests that a cluster needs, from one file of settings.

@@ -22,8 +22,7 @@ pub mod set;
 pub mod status;
 pub mod uninstall;
 
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_terminal::{Status, Terminal};
 
 /// Reports the error of `run` or `annotate` and exits as kwctl does: with 1 for every error, since kwctl does not
 /// distinguish a refusal from a failure.

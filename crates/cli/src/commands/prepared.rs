@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_terminal::Terminal;
 
 use super::check;
 use crate::installation;
 use crate::preview::{self, Assembled, Inputs, Manifests, Preview, Situation, Webhooks};
-use crate::terminal::Terminal;
 
 /// A part of a file with objects to judge.
 pub trait Parsed: Sized {

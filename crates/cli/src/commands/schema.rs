@@ -2,11 +2,10 @@
 
 use anyhow::bail;
 use clap::ValueEnum;
+use pillion_terminal::output;
+use pillion_terminal::{Status, Terminal};
 
-use crate::output;
 use crate::schema;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "Examples:
   pillion schema

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use pillion_documents::manifest::{self, Source};
+use pillion_terminal::Terminal;
 
 use crate::cluster::Connection;
-use crate::terminal::Terminal;
 
 /// The manifests to read.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -15,9 +15,11 @@ use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_documents::kinds;
+use pillion_documents::locate;
 use pillion_documents::manifest::{self, Manifest};
 use pillion_host::{Module, ValidationResponse};
 use pillion_kubernetes::json;
+use pillion_terminal::Terminal;
 use pillion_workload::{Template, admission, pod, request, shape};
 use serde_json::Value;
 
@@ -34,8 +36,6 @@ pub use self::settings::{
 pub use self::webhooks::{NotAsked, Webhooks, names_module};
 use crate::cluster::Reader;
 use crate::module;
-use crate::report::locate;
-use crate::terminal::Terminal;
 
 /// A policy and a cluster that judge Pods.
 pub struct Preview {

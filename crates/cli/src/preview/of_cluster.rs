@@ -11,6 +11,7 @@ use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use pillion_sidecarset::sidecar_set::version::Version;
+use pillion_terminal::Terminal;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
@@ -19,7 +20,6 @@ use super::kept::now;
 use super::lookup::Answers;
 use super::settings::Assembled;
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
-use crate::terminal::Terminal;
 
 /// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
 /// API server does not convert.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use pillion_admission::settings::Settings;
+use pillion_documents::locate;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::origin::Origin as SetOrigin;
+use pillion_terminal::Terminal;
 use pillion_workload::settings as list;
 use serde_json::{Value, json};
 
 use crate::rendering::{has_own_sets, process};
-use crate::report::locate;
-use crate::terminal::Terminal;
 
 /// Settings and the origins of their SidecarSets.
 #[derive(Debug)]
@@ -266,10 +266,10 @@ impl Assembled {
 mod tests {
     use std::sync::Arc;
 
+    use pillion_documents::manifest::Source;
     use rstest::rstest;
 
     use super::*;
-    use pillion_documents::manifest::Source;
 
     fn set(name: &str) -> Value {
         json!({

@@ -9,6 +9,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::Selector;
 use pillion_sidecarset::names;
+use pillion_terminal::Terminal;
 use serde_json::{Value, json};
 
 use super::cluster::Manifests;
@@ -16,7 +17,6 @@ use super::policy::{cover_new_pods, uses_labels};
 use crate::cluster::{Kind, Reader, Trouble};
 use crate::rendering::answers::leaves_out_mirror_pods;
 use crate::rendering::document::{PART_OF, PILLION};
-use crate::terminal::Terminal;
 
 const CONFIGURATION: &str = "MutatingWebhookConfiguration";
 const REGISTRATION: &str = "admissionregistration.k8s.io/v1";

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
-use crate::wrap::wrapped;
+use pillion_terminal::wrap::wrapped;
 
 /// The maximum width of a comment line.
 const COLUMNS: usize = 118;

@@ -4,9 +4,9 @@ use clap::ValueEnum;
 use pillion_controller::registry::Item;
 use pillion_kubernetes::name_validation;
 use pillion_sidecarset::image;
+use pillion_terminal::key_value;
 
 use super::answers::Part;
-use crate::key_value;
 
 /// The default module: its address in a release.
 const MODULE: &str = concat!("registry://ghcr.io/pillion/policies/pillion:v", env!("CARGO_PKG_VERSION"));

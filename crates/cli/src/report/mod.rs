@@ -3,8 +3,6 @@
 mod fingerprint;
 mod github;
 mod json;
-pub mod locate;
-mod place;
 mod rules;
 mod sarif;
 mod text;
@@ -16,8 +14,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
+use pillion_documents::place::FilePlace;
 
-pub use self::place::{FilePlace, Position};
 pub use self::rules::OptionalRule;
 
 /// The severity of a finding. Errors come first.

@@ -7,11 +7,10 @@ use pillion_bundle::{Bundle, BundleError, FORMAT};
 use pillion_documents::manifest::{self, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_terminal::{Status, Terminal};
 
 use super::{Args, all, count, selector, table};
 use crate::preview;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// Describes all bundles given on the command line.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_documents::place::FilePlace;
 use pillion_kubernetes::json;
 
 use super::documents::{Document, Role, is_settings, role};
 use crate::rendering::process;
-use crate::report::{FilePlace, Finding, Severity};
+use crate::report::{Finding, Severity};
 
 /// The documents of all files, and the errors of reading them.
 #[derive(Default)]

@@ -26,6 +26,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::controller_revision::ControllerRevision;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use self::documents::{Document, Role};
@@ -36,9 +37,7 @@ use self::settings::Judged;
 use self::subject::{Spot, Subject};
 use crate::cluster::Connection;
 use crate::preview;
-use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity, locate};
-use crate::status::Status;
-use crate::terminal::Terminal;
+use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity};
 
 const EXAMPLES: &str = "Examples:
   pillion check settings.yaml

@@ -9,6 +9,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_terminal::Terminal;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
@@ -17,7 +18,6 @@ use super::{lint, settings, settings_in};
 use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation;
 use crate::preview;
-use crate::terminal::Terminal;
 
 /// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];

@@ -5,7 +5,7 @@ use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_yaml::token;
 use serde_json::Value;
 
-use super::locate::resolve;
+use pillion_documents::locate::resolve;
 
 /// The maximum number of attempts to decode an object. Each removes something, so most objects need fewer.
 const ROUNDS: usize = 32;

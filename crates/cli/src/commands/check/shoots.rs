@@ -1,5 +1,6 @@
 //! Checks Shoots, and the other Gardener objects that hold a `serviceAccountConfig`, as the policy would.
 
+use pillion_documents::locate::resolve;
 use pillion_documents::manifest::Manifest;
 use pillion_gardener as shoot;
 use pillion_gardener::settings::ShootSettings;
@@ -8,7 +9,6 @@ use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::documents::{Document, Role};
-use super::locate::resolve;
 use super::settings::Judged;
 use super::subject::Spot;
 use crate::report::Finding;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use pillion_documents::locate::{Aim, place};
 use pillion_documents::manifest::Manifest;
 use pillion_identity::audience;
 use pillion_identity::declared::{self, Field};
@@ -16,7 +17,6 @@ use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::warnings::{Rule, Warning};
 use serde_json::Value;
 
-use super::locate::{Aim, place};
 use crate::report::{Finding, Severity};
 
 /// An object in a document: the document itself, or a part of it.

@@ -15,6 +15,7 @@ use pillion_controller::readiness::Readiness;
 use pillion_controller::registry::{self, Name};
 use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{Context, client, health};
+use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -24,8 +25,6 @@ use crate::commands::uninstall;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;
 use crate::daemon::{logging, own_namespace};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Keep in the cluster what the policy needs there and cannot write.

@@ -2,9 +2,9 @@
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
+use pillion_terminal::{ERROR, WARNING};
 
 use super::subject::ExplainedPod;
-use crate::terminal::{ERROR, WARNING};
 
 /// The style of what is injected.
 pub const GOOD: Style = AnsiColor::Green.on_default();

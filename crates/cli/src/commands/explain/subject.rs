@@ -5,6 +5,7 @@ use std::iter;
 use pillion_admission::request::{Request, RequestTarget};
 use pillion_admission::settings::Settings;
 use pillion_documents::kinds;
+use pillion_documents::locate;
 use pillion_documents::manifest::{Manifest, request_in};
 use pillion_explain::finding::{Finding, Kind};
 use pillion_explain::identity::PodIdentity;
@@ -16,7 +17,6 @@ use pillion_workload::{self as workload, label, shape};
 use serde_json::Value;
 
 use crate::preview::{Manifests, NotAsked, Preview, context, pod_request, unasked};
-use crate::report::locate;
 
 /// A Pod to explain.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use pillion_explain::chosen_revision::{Revision, Why};
 use pillion_explain::finding::Finding;
 use pillion_explain::parts::{Container, Fate, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
+use pillion_terminal::{ERROR, WARNING};
 
 pub use self::page::Page;
 use super::groups::{GOOD, Group, HEAD};
 use super::subject::ExplainedPod;
-use crate::terminal::{ERROR, WARNING};
 use pillion_sidecarset::sidecar::List;
 
 /// The widest column of names; a longer name pushes its line to the right.

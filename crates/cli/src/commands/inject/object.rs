@@ -2,6 +2,7 @@
 
 use pillion_admission::audit;
 use pillion_documents::kinds;
+use pillion_documents::locate;
 use pillion_documents::manifest::Manifest;
 use pillion_identity::names;
 use pillion_kubernetes::json;
@@ -14,7 +15,6 @@ use serde_json::Value;
 use super::documents::Document;
 use super::timestamp;
 use crate::preview::{Admission, Preview};
-use crate::report::locate;
 
 /// An object to print.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! Output of `pillion inject` to `stdout`.
 
 use pillion_documents::diff;
+use pillion_terminal::Terminal;
 use pillion_yaml::{self as yaml, Tree};
 
 use std::io;
 
 use super::documents::{Chunk, Document};
 use super::object::{self, Outcome, Printed};
-use crate::terminal::Terminal;
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Printer {
             (Some(only), true) => only,
             (last, _) => object::list(held.into_iter().chain(last).collect()),
         };
-        write!(terminal.out(), "{}", crate::output::json(&tree)?)?;
+        write!(terminal.out(), "{}", pillion_terminal::output::json(&tree)?)?;
         Ok(())
     }
 }

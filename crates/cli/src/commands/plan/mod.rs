@@ -20,17 +20,16 @@ use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::Manifest;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_terminal::output::Output;
+use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use self::subject::Subject;
 use crate::cluster::{Connection, NO_DEFINITION, Trouble};
-use crate::output::Output;
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::rendering::has_own_sets;
 use crate::rollouts::sets;
-use crate::status::Status;
-use crate::terminal::Terminal;
 use crate::tuning::{Choice, Tuning};
 
 const ABOUT: &str = "\

@@ -2,12 +2,12 @@
 
 use anyhow::{Context as _, anyhow, bail};
 use pillion_controller::registry::{self, Item, Name};
+use pillion_terminal::Terminal;
 use serde_json::Value;
 
 use super::Args;
 use crate::installation::Installation;
 use crate::preview;
-use crate::terminal::Terminal;
 use crate::tuning::{Choice, Running, Tuning};
 
 /// The settings and the controllers that a plan is made for.

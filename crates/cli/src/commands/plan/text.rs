@@ -8,11 +8,11 @@ use pillion_controller::preview::{Event, Preview, Remark, Rollout, Verb, Wave};
 use pillion_controller::registry::Name;
 use pillion_documents::diff;
 use pillion_kubernetes::json;
+use pillion_terminal::{ERROR, WARNING};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::Value;
 
 use super::lines::{Sum, lines, sums};
-use crate::terminal::{ERROR, WARNING};
 
 const MADE: Style = AnsiColor::Green.on_default();
 const HEAD: Style = Style::new().bold();

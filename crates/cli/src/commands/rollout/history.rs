@@ -14,20 +14,19 @@ use pillion_rollout::target::RolloutTarget;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::is_native_upgrade;
+use pillion_terminal::output::DataFormat;
+use pillion_terminal::{Status, Terminal};
 use pillion_yaml::{self as yaml, Tree};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cluster::{Kubeconfig, Reader, Trouble};
 use crate::commands::status::{RolloutContext, or_warning};
-use crate::output::DataFormat;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::Field;
 use crate::rollouts::sets::{self, SetName};
 use crate::rollouts::summary::decoded;
 use crate::rollouts::table::{Cell, Table};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The long description.
 pub(super) const ABOUT: &str = "\

@@ -8,8 +8,7 @@ mod undo;
 
 use clap::Subcommand;
 
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_terminal::{Status, Terminal};
 
 const ABOUT: &str = "\
 Manage the rollout of a SidecarSet, as `kubectl rollout` does for workloads.

@@ -1,12 +1,11 @@
 //! `pillion rollout pause` and `resume`: `spec.updateStrategy.paused`.
 
 use pillion_kubernetes::json;
+use pillion_terminal::{Status, Terminal};
 
 use crate::cluster::{Change, Forced, Writing, concluded};
 use crate::rollouts::sets::SetName;
 use crate::rollouts::strategy;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const PAUSE: &str = "\
 Stop the upgrade of further Pods.

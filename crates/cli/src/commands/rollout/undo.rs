@@ -11,14 +11,13 @@ use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_terminal::{Status, Terminal};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
 use crate::installation::SystemNamespace;
 use crate::rollouts::sets::SetName;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Write the sidecars of an earlier revision into a SidecarSet.

@@ -9,13 +9,13 @@ use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_host::admission::{Handling, Mode};
 use pillion_host::metadata::{Metadata, PolicyType};
 use pillion_host::{CapabilityPattern, CodeCache, ContextAwareResource, Grants, Module};
+use pillion_terminal::Terminal;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::{Args, location};
 use crate::preview;
-use crate::terminal::Terminal;
 
 /// A policy, not yet loaded.
 #[derive(Debug)]

@@ -12,6 +12,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_host::{CodeCache, LogLevel, LogLine, Module};
+use pillion_terminal::units::{Size, Span};
+use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -20,9 +22,6 @@ use crate::daemon::logging;
 use crate::daemon::signals::Signals;
 use crate::module;
 use crate::preview;
-use crate::status::Status;
-use crate::terminal::Terminal;
-use crate::units::{Size, Span};
 
 const ABOUT: &str = "\
 Serve the policy to API servers, without Kubewarden.

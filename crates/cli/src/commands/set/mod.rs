@@ -6,13 +6,12 @@ use pillion_kubernetes::json;
 use pillion_rollout::amount::Amount;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::validation;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use crate::cluster::{Change, Forced, Refusal, Writing, concluded};
 use crate::rollouts::sets::SetName;
 use crate::rollouts::strategy;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Set a field of the updateStrategy of a SidecarSet, as `kubectl set` does for other objects.

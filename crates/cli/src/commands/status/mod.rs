@@ -16,18 +16,17 @@ use pillion_rollout::history::Revision;
 use pillion_rollout::target::{RolloutTarget, Surroundings};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
+use pillion_terminal::output::DataFormat;
+use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
 use crate::cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
 use crate::installation::{self, SystemNamespace};
-use crate::output::DataFormat;
 use crate::preview;
 use crate::rollouts::inventory::{self, Pods};
 use crate::rollouts::report::{Report, Sources, must_be_created_again};
 use crate::rollouts::sets::{self, SetName};
 use crate::rollouts::summary::{Summary, decoded};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Show the SidecarSets of a cluster, and how far their rollouts are.

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use pillion_inject::matching::opt_out::OPT_OUT_OF;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
+use pillion_terminal::{ERROR, WARNING};
 use serde_json::Value;
 
 use crate::rollouts::age;
@@ -13,7 +14,6 @@ use crate::rollouts::report::{Drift, Field, Group, Report, Without};
 use crate::rollouts::standing::RolloutState;
 use crate::rollouts::summary::{Summary, plain};
 use crate::rollouts::table::{Cell, Table};
-use crate::terminal::{ERROR, WARNING};
 
 const HEAD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();

@@ -11,12 +11,11 @@ use kube::Config;
 use pillion_controller::merged::{self, Uninstalled};
 use pillion_controller::metrics::Metrics;
 use pillion_controller::{Context, client};
+use pillion_terminal::{Status, Terminal};
 use tokio::sync::watch;
 
 use self::conversion::Service;
 use crate::cluster::{Kubeconfig, Writer};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The field manager of the writes.
 const MANAGER: &str = "pillion-uninstall";

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::wrap::{width, wrapped};
+use pillion_terminal::wrap::{width, wrapped};
 
 /// The least number of columns for words: in a narrower terminal, lines are longer than it.
 const LEAST: usize = 20;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::restart::Restart;
+use pillion_terminal::Terminal;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::progress::{Progress, pods};
 use super::scene::{Controller, Found, Scene, Scope};
 use crate::cluster::{Evicted, Kind, Refusal, Trouble, Writer};
-use crate::terminal::Terminal;
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -13,6 +13,7 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::amount::Amount;
 use pillion_rollout::restart::Restart;
 use pillion_sidecarset::sidecar_set::decode::decode;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use self::drive::{Drive, Ended};
@@ -22,8 +23,6 @@ use crate::cluster::{Change, DryRun, Evicted, Refusal, WriteError, Writer, Writi
 use crate::installation::SystemNamespace;
 use crate::rollouts::sets::SetName;
 use crate::rollouts::strategy;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Evict the Pods of a SidecarSet, one budget after another, so that their controllers create them anew.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::terminal::Terminal;
+use pillion_terminal::Terminal;
 
 /// How often the bar is drawn.
 const TICK: Duration = Duration::from_millis(200);

@@ -1,11 +1,11 @@
 //! Converts the path of a field into a place in a file.
 
-use pillion_documents::manifest::Manifest;
+use crate::manifest::Manifest;
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_yaml::token;
 use serde_json::Value;
 
-use super::FilePlace;
+use crate::place::FilePlace;
 
 /// The part of an existing field to point at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use pillion_documents::manifest::{Source, parse};
+    use crate::manifest::{Source, parse};
 
     #[rstest]
     #[case::root("", "", true)]

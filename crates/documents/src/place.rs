@@ -1,6 +1,6 @@
 //! Places in a text.
 
-use pillion_documents::manifest::Source;
+use crate::manifest::Source;
 
 use std::ops::Range;
 use std::sync::Arc;
