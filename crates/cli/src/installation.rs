@@ -12,12 +12,12 @@ use anyhow::anyhow;
 use std::collections::BTreeSet;
 
 use pillion_admission::settings::Settings;
+use pillion_cluster::{Kind, Reader, Trouble};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_terminal::Terminal;
 use serde_json::Value;
 
-use crate::cluster::{Kind, Reader, Trouble};
 use crate::preview;
 use crate::rendering::document::{PART_OF, PILLION};
 

@@ -10,7 +10,6 @@
 
 pub mod args;
 pub mod bundling;
-pub mod cluster;
 pub mod commands;
 pub mod completion;
 #[cfg(feature = "server")]
@@ -22,7 +21,6 @@ mod policy_fields;
 pub mod preview;
 pub mod rendering;
 pub mod report;
-pub mod rollouts;
 pub mod schema;
 pub mod tuning;
 

@@ -10,7 +10,7 @@ use anyhow::bail;
 use pillion_documents::manifest::{self, Source};
 use pillion_terminal::Terminal;
 
-use crate::cluster::Connection;
+use pillion_cluster::Connection;
 
 /// The manifests to read.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -9,7 +9,7 @@ use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::cluster::{Kind, Reader, Trouble};
+use pillion_cluster::{Kind, Reader, Trouble};
 
 /// Answers look-ups from manifests, and from the cluster behind them if there is one. Assumes that every Namespace
 /// exists: the API server creates no Pod in a missing one.

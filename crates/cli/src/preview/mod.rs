@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
+use pillion_cluster::Reader;
 use pillion_documents::kinds;
 use pillion_documents::locate;
 use pillion_documents::manifest::{self, Manifest};
@@ -34,7 +35,6 @@ pub use self::settings::{
     Assembled, Given, Origin, assemble, assemble_beside, injecting, of_bytes, of_files, of_text, with_policy,
 };
 pub use self::webhooks::{NotAsked, Webhooks, names_module};
-use crate::cluster::Reader;
 use crate::module;
 
 /// A policy and a cluster that judge Pods.

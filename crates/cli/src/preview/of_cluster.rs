@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{BundleReader, Fault, Unavailable};
+use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
@@ -19,7 +20,6 @@ use super::cluster::Manifests;
 use super::kept::now;
 use super::lookup::Answers;
 use super::settings::Assembled;
-use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 
 /// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
 /// API server does not convert.

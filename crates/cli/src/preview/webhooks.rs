@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pillion_cluster::{Kind, Reader, Trouble};
 use pillion_documents::manifest::Manifest;
 use pillion_explain::finding::{Finding, Kind as Reason};
 use pillion_explain::labels::{Labelled, POD};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 
 use super::cluster::Manifests;
 use super::policy::{cover_new_pods, uses_labels};
-use crate::cluster::{Kind, Reader, Trouble};
 use crate::rendering::answers::leaves_out_mirror_pods;
 use crate::rendering::document::{PART_OF, PILLION};
 

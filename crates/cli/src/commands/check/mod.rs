@@ -21,6 +21,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use pillion_cluster::Connection;
 use pillion_documents::manifest::{self, Manifest};
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json;
@@ -35,7 +36,6 @@ use self::lint::{Access, Selection, Selections};
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
-use crate::cluster::Connection;
 use crate::preview;
 use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity};
 

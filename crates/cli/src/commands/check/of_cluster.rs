@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
@@ -15,7 +16,6 @@ use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
 use super::{lint, settings, settings_in};
-use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation;
 use crate::preview;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use pillion_admission::settings::Settings;
+use pillion_cluster::Kubeconfig;
 use pillion_controller::effects::Events;
 use pillion_controller::leader::{Candidate, Timings};
 use pillion_controller::metrics::Metrics;
@@ -20,7 +21,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::options::Options;
-use crate::cluster::Kubeconfig;
 use crate::commands::uninstall;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use pillion_admission::settings::Settings;
+use pillion_cluster::rollouts::sets;
+use pillion_cluster::{Connection, NO_DEFINITION, Trouble};
 use pillion_controller::Clock;
 use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
@@ -26,10 +28,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use self::subject::Subject;
-use crate::cluster::{Connection, NO_DEFINITION, Trouble};
 use crate::preview::{self, Assembled, Inputs, key_value};
 use crate::rendering::has_own_sets;
-use crate::rollouts::sets;
 use crate::tuning::{Choice, Tuning};
 
 const ABOUT: &str = "\

@@ -1,6 +1,8 @@
 //! Why a Pod does not get its sidecar, as far as the cluster tells it to the user of the kubeconfig.
 
 use pillion_admission::settings::Settings;
+use pillion_cluster::rollouts::sets;
+use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_plan::bundle::CONDITION;
@@ -8,10 +10,8 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::enforcer;
-use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use crate::installation::Installation;
 use crate::preview::Webhooks;
-use crate::rollouts::sets;
 
 /// What the cluster says about a Pod that lacks a container. What may not be read is `None`.
 #[derive(Debug, Default)]

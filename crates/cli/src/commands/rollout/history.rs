@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anyhow::{anyhow, bail};
+use pillion_cluster::rollouts::inventory::{self, Pods};
+use pillion_cluster::rollouts::report::Field;
+use pillion_cluster::rollouts::sets::{self, SetName};
+use pillion_cluster::rollouts::summary::decoded;
+use pillion_cluster::rollouts::table::{Cell, Table};
+use pillion_cluster::{Kubeconfig, Reader, Trouble};
 use pillion_documents::diff;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
@@ -20,13 +26,7 @@ use pillion_yaml::{self as yaml, Tree};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cluster::{Kubeconfig, Reader, Trouble};
 use crate::commands::status::{RolloutContext, or_warning};
-use crate::rollouts::inventory::{self, Pods};
-use crate::rollouts::report::Field;
-use crate::rollouts::sets::{self, SetName};
-use crate::rollouts::summary::decoded;
-use crate::rollouts::table::{Cell, Table};
 
 /// The long description.
 pub(super) const ABOUT: &str = "\

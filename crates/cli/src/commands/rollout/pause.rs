@@ -3,9 +3,9 @@
 use pillion_kubernetes::json;
 use pillion_terminal::{Status, Terminal};
 
-use crate::cluster::{Change, Forced, Writing, concluded};
-use crate::rollouts::sets::SetName;
-use crate::rollouts::strategy;
+use pillion_cluster::rollouts::sets::SetName;
+use pillion_cluster::rollouts::strategy;
+use pillion_cluster::{Change, Forced, Writing, concluded};
 
 const PAUSE: &str = "\
 Stop the upgrade of further Pods.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::ArgAction;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pillion_cluster::rollouts::sets::{self, SetName};
+use pillion_cluster::rollouts::standing::{self, RolloutState, Standing};
+use pillion_cluster::{Ended, Event, Kind, Kubeconfig};
 use pillion_terminal::units::Span;
 use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
-use crate::cluster::{Ended, Event, Kind, Kubeconfig};
 use crate::commands::status::Rollouts;
-use crate::rollouts::sets::{self, SetName};
-use crate::rollouts::standing::{self, RolloutState, Standing};
 
 /// The long description.
 pub(super) const ABOUT: &str = "\

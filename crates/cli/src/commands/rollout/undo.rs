@@ -1,6 +1,8 @@
 //! `pillion rollout undo`: writes the sidecars of a stored revision into a SidecarSet.
 
 use anyhow::{Context as _, anyhow};
+use pillion_cluster::rollouts::sets::SetName;
+use pillion_cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
 use pillion_documents::diff;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
@@ -15,9 +17,7 @@ use pillion_terminal::{Status, Terminal};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
-use crate::cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
 use crate::installation::SystemNamespace;
-use crate::rollouts::sets::SetName;
 
 const ABOUT: &str = "\
 Write the sidecars of an earlier revision into a SidecarSet.

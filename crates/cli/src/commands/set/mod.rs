@@ -9,9 +9,9 @@ use pillion_sidecarset::validation;
 use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
-use crate::cluster::{Change, Forced, Refusal, Writing, concluded};
-use crate::rollouts::sets::SetName;
-use crate::rollouts::strategy;
+use pillion_cluster::rollouts::sets::SetName;
+use pillion_cluster::rollouts::strategy;
+use pillion_cluster::{Change, Forced, Refusal, Writing, concluded};
 
 const ABOUT: &str = "\
 Set a field of the updateStrategy of a SidecarSet, as `kubectl set` does for other objects.

@@ -9,6 +9,11 @@ use std::path::PathBuf;
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use pillion_admission::settings::Settings;
+use pillion_cluster::rollouts::inventory::{self, Pods};
+use pillion_cluster::rollouts::report::{Report, Sources, must_be_created_again};
+use pillion_cluster::rollouts::sets::{self, SetName};
+use pillion_cluster::rollouts::summary::{Summary, decoded};
+use pillion_cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
 use pillion_kubernetes::field::joined;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
@@ -20,13 +25,8 @@ use pillion_terminal::output::DataFormat;
 use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
-use crate::cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
 use crate::installation::{self, SystemNamespace};
 use crate::preview;
-use crate::rollouts::inventory::{self, Pods};
-use crate::rollouts::report::{Report, Sources, must_be_created_again};
-use crate::rollouts::sets::{self, SetName};
-use crate::rollouts::summary::{Summary, decoded};
 
 const ABOUT: &str = "\
 Show the SidecarSets of a cluster, and how far their rollouts are.

@@ -9,11 +9,11 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_terminal::{ERROR, WARNING};
 use serde_json::Value;
 
-use crate::rollouts::age;
-use crate::rollouts::report::{Drift, Field, Group, Report, Without};
-use crate::rollouts::standing::RolloutState;
-use crate::rollouts::summary::{Summary, plain};
-use crate::rollouts::table::{Cell, Table};
+use pillion_cluster::rollouts::age;
+use pillion_cluster::rollouts::report::{Drift, Field, Group, Report, Without};
+use pillion_cluster::rollouts::standing::RolloutState;
+use pillion_cluster::rollouts::summary::{Summary, plain};
+use pillion_cluster::rollouts::table::{Cell, Table};
 
 const HEAD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use pillion_cluster::{Kind, WriteError, Writer};
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use crate::cluster::{Kind, WriteError, Writer};
 use crate::rendering::crd;
 
 use super::MANAGER;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use kube::Config;
+use pillion_cluster::{Kubeconfig, Writer};
 use pillion_controller::merged::{self, Uninstalled};
 use pillion_controller::metrics::Metrics;
 use pillion_controller::{Context, client};
@@ -15,7 +16,6 @@ use pillion_terminal::{Status, Terminal};
 use tokio::sync::watch;
 
 use self::conversion::Service;
-use crate::cluster::{Kubeconfig, Writer};
 
 /// The field manager of the writes.
 const MANAGER: &str = "pillion-uninstall";

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kube::api::{ListParams, Patch, PatchParams};
 use pillion::rendering::crd;
-use pillion::rollouts::standing::{RolloutState, Standing};
+use pillion_cluster::rollouts::standing::{RolloutState, Standing};
 use pillion_documents::manifest::{Source, parse};
 use pillion_rollout::counts::Counts;
 use pillion_sidecarset::upgrades::RolloutSettings;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use pillion_cluster::{Evicted, Kind, Refusal, Trouble, Writer};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::restart::Restart;
@@ -12,7 +13,6 @@ use tokio::time::sleep;
 
 use super::progress::{Progress, pods};
 use super::scene::{Controller, Found, Scene, Scope};
-use crate::cluster::{Evicted, Kind, Refusal, Trouble, Writer};
 
 /// The shortest time between two looks.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::anyhow;
+use pillion_cluster::{Kind, Refusal, Writer};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
@@ -18,7 +19,6 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::Args;
-use crate::cluster::{Kind, Refusal, Writer};
 
 /// The most namespaces whose Pods are listed one by one.
 const FEW: usize = 8;

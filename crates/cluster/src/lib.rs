@@ -1,10 +1,20 @@
-//! The cluster of the kubeconfig, for commands that look at one or change it: the options that choose it, and reads and
-//! writes that each command makes the same way.
+//! A cluster as commands see it.
+//!
+//! Here are the options that choose a cluster of the kubeconfig, and the requests that each command makes the same way:
+//! reads ([`Reader`]), watches ([`Reader::watch`]) and writes ([`Writer`], [`Change`]). [`rollouts`] sums up how far the
+//! rollouts of SidecarSets are.
+//!
+//! It never decides what a rollout does next: [`pillion_rollout`] does. It never reads settings or a file other than the
+//! kubeconfig, and prints nothing but what [`concluded`] and [`Change`] say of a write.
+//!
+//! Start with [`Kubeconfig`] and [`Reader`]; for rollouts, with [`rollouts::report`].
+#![forbid(unsafe_code)]
 
 mod change;
 mod git_ops;
 mod kind;
 mod reader;
+pub mod rollouts;
 mod trouble;
 mod watch;
 mod writer;

@@ -21,7 +21,7 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::standing;
-use crate::cluster::{Kind, Reader, Trouble};
+use crate::{Kind, Reader, Trouble};
 
 /// Returns the stored revisions of SidecarSets with this name, or of all, in the order in which the API server lists
 /// them.

@@ -6,7 +6,7 @@ use anyhow::bail;
 use pillion_sidecarset::sidecar_set::version::Version;
 use serde_json::Value;
 
-use crate::cluster::{Kind, Reader, Trouble};
+use crate::{Kind, Reader, Trouble};
 
 /// The kind of SidecarSets.
 pub const KIND: &str = "SidecarSet";
