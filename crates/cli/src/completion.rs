@@ -20,7 +20,7 @@ use pillion_cluster::rollouts::sets;
 use pillion_cluster::{Kind, Kubeconfig, Reader};
 use pillion_kubernetes::json;
 
-use crate::installation;
+use pillion_install::installation;
 
 /// The environment variable that says which shell asks.
 pub const VARIABLE: &str = "PILLION_COMPLETE";

@@ -9,20 +9,14 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-pub mod bundling;
 pub mod commands;
 pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
 pub mod files;
-pub mod installation;
 pub mod module;
-mod policy_fields;
 pub mod preview;
-pub mod rendering;
 pub mod report;
-pub mod schema;
-pub mod tuning;
 
 use std::ffi::OsString;
 use std::io::Write as _;

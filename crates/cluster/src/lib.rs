@@ -13,6 +13,7 @@
 mod change;
 mod git_ops;
 mod kind;
+pub mod manifests;
 mod reader;
 pub mod rollouts;
 mod trouble;

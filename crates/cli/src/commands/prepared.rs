@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_install::installation;
+use pillion_install::settings::{self, Assembled};
 use pillion_terminal::Terminal;
 
 use super::check;
-use crate::installation;
-use crate::preview::{self, Assembled, Inputs, Manifests, Preview, Situation, Webhooks};
+use crate::preview::{self, Inputs, Manifests, Preview, Situation, Webhooks};
 
 /// A part of a file with objects to judge.
 pub trait Parsed: Sized {
@@ -54,8 +55,8 @@ impl<T: Parsed> Prepared<T> {
     pub fn read(inputs: &Inputs, situation: &Situation, terminal: &mut Terminal) -> anyhow::Result<Option<Self>> {
         let reader = situation.connection.reader()?;
         let paths = inputs.paths()?;
-        let preview::Given { mut value, policy, origin } =
-            situation.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+        let settings::Given { mut value, policy, origin } =
+            situation.settings.as_deref().map(settings::with_policy).transpose()?.unwrap_or_default();
         let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
         let given = preview::read(&paths, inputs.recursive, terminal, T::parse)?;
         let beside = preview::read(&situation.sidecar_sets, inputs.recursive, terminal, manifest::parse)?;
@@ -69,7 +70,7 @@ impl<T: Parsed> Prepared<T> {
         }
         // Objects to judge come last: they win over objects of the same name beside them.
         let all = || beside.iter().chain(objects());
-        let mut settings = preview::assemble_beside(value, all()).read_from(origin);
+        let mut settings = settings::assemble_beside(value, all()).read_from(origin);
         let cluster = preview::cluster_of(all(), situation, reader.clone());
         if let Some(reader) = &reader {
             settings = preview::with_cluster(settings, &cluster, reader, terminal)?;

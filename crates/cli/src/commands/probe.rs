@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pillion_cluster::{Kind, Kubeconfig, WriteError, Writer};
+use pillion_install::installation::port_of_server;
 use pillion_terminal::key_value;
 use pillion_terminal::units::Span;
 use pillion_terminal::{Status, Terminal};
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 
 use self::failed_call::FailedCall;
 use self::reason::{Facts, Lack, containers, has};
-use crate::installation::port_of_server;
 
 /// The field manager of the request, which stores nothing.
 const MANAGER: &str = "pillion-probe";

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use pillion_terminal::output;
 use pillion_terminal::{Status, Terminal};
 
-use crate::schema;
+use pillion_install::schema;
 
 const EXAMPLES: &str = "Examples:
   pillion schema

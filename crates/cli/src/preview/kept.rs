@@ -1,17 +1,9 @@
 //! The SidecarSets of the ConfigMap that `bundleRef` names, for commands that apply the rules outside the module.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{BundleReader, Unavailable};
 use pillion_kubernetes::lookup::Lookup;
-use pillion_kubernetes::time::Timestamp;
-
-/// Returns the time of the host's clock, which the module uses, too.
-pub fn now() -> Timestamp {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX))
-}
+use pillion_terminal::now;
 
 /// Adds the SidecarSets of the `bundleRef` ConfigMap, those of all shards included, to the settings' own; the rules
 /// select the matching ones. If the ConfigMap is unavailable, returns the settings unchanged, with the reason.

@@ -7,7 +7,6 @@ mod kept;
 mod lookup;
 mod of_cluster;
 mod policy;
-mod settings;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -19,6 +18,7 @@ use pillion_documents::kinds;
 use pillion_documents::locate;
 use pillion_documents::manifest::{self, Manifest};
 use pillion_host::{Module, ValidationResponse};
+use pillion_install::settings::Assembled;
 use pillion_kubernetes::json;
 use pillion_terminal::Terminal;
 use pillion_workload::{Template, admission, pod, request, shape};
@@ -27,14 +27,11 @@ use serde_json::Value;
 pub use self::accounts::{Accounts, Assume, KINDS as ACCOUNT_KINDS, Note};
 pub use self::args::{Inputs, Situation, key_value, read};
 pub use self::cluster::Manifests;
-pub use self::kept::{now, with_kept};
+pub use self::kept::with_kept;
 pub use self::lookup::{Answers, context, pod_request};
-pub use self::of_cluster::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets, with_cluster};
+pub use self::of_cluster::with_cluster;
 pub use self::policy::{Heed, doubts};
-pub use self::settings::{
-    Assembled, Given, Origin, assemble, assemble_beside, injecting, of_bytes, of_files, of_text, with_policy,
-};
-pub use self::webhooks::{NotAsked, Webhooks, names_module};
+pub use self::webhooks::{NotAsked, Webhooks};
 use crate::module;
 
 /// A policy and a cluster that judge Pods.

@@ -1,29 +1,22 @@
 //! SidecarSets and ControllerRevisions of a cluster, for settings that look them up or lack them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::{BundleReader, Fault, Unavailable};
-use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
-use pillion_documents::manifest::{self, Manifest, Source};
+use pillion_cluster::manifests::{asks_for_a_revision, controller_revisions, manifest_of, sidecar_sets};
+use pillion_cluster::{NO_DEFINITION, Reader, Trouble};
+use pillion_documents::manifest::Manifest;
+use pillion_install::settings::Assembled;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
-use pillion_sidecarset::sidecar_set::version::Version;
-use pillion_terminal::Terminal;
-use pillion_yaml::{self as yaml, Tree};
+use pillion_terminal::{Terminal, now};
 use serde_json::Value;
 
 use super::cluster::Manifests;
-use super::kept::now;
 use super::lookup::Answers;
-use super::settings::Assembled;
-
-/// The versions of SidecarSets in the order in which they are asked for: v1beta1 lacks some fields of v1alpha1 if the
-/// API server does not convert.
-const VERSIONS: [Version; 2] = Version::ALL;
 
 /// The settings that have SidecarSets and what belongs to them.
 const OF_SETS: [&str; 4] = ["sidecarSets", "controllerRevisions", "bundle", "bundleRef"];
@@ -123,48 +116,6 @@ fn with_resources(
         joining.extend(stored.into_iter().filter(|it| !known.contains(json::text(&it.value, &["metadata", "name"]))));
     }
     Ok(assembled.join_as(&joining, Some(Origin::Cluster)))
-}
-
-/// Returns the SidecarSets of the cluster as manifests, or `None` if the cluster does not serve the kind.
-///
-/// # Errors
-/// [`Trouble`] if the cluster does not answer, or does not allow the request.
-pub fn sidecar_sets(reader: &Reader) -> Result<Option<Vec<Manifest>>, Trouble> {
-    for version in VERSIONS {
-        if let Some(found) = reader.list(Kind(version.api_version(), "SidecarSet"), None, None)? {
-            return Ok(Some(found.iter().filter_map(|object| manifest_of("cluster", object)).collect()));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the stored revisions of SidecarSets, which are in the system namespace.
-///
-/// # Errors
-/// [`Trouble`] if the cluster does not answer, or does not allow the request.
-pub fn controller_revisions(reader: &Reader, system_namespace: &str) -> Result<Vec<Manifest>, Trouble> {
-    let labels = Some(names::SIDECAR_SET_NAME_LABEL);
-    let found = reader.list(Kind("apps/v1", "ControllerRevision"), Some(system_namespace), labels)?;
-    Ok(found.unwrap_or_default().iter().filter_map(|object| manifest_of("cluster", object)).collect())
-}
-
-/// Returns an object that is in no file as a manifest. Its place in messages is `<whose>/<kind>/<name>`, with the lines
-/// of the object as `kubectl get -o yaml` prints it.
-pub fn manifest_of(whose: &str, object: &Value) -> Option<Manifest> {
-    let text = |path: &[&str]| json::text(object, path);
-    let namespace = match text(&["metadata", "namespace"]) {
-        "" => String::new(),
-        namespace => format!("{namespace}/"),
-    };
-    let name = format!("{whose}/{}/{namespace}{}", text(&["kind"]), text(&["metadata", "name"]));
-    let text = yaml::print(&Tree::conventional(object));
-    manifest::parse(&Arc::new(Source::new(name, text))).ok()?.pop()
-}
-
-/// Whether a SidecarSet injects a stored revision instead of its latest.
-pub fn asks_for_a_revision(set: &Value) -> bool {
-    json::at(set, &["spec", "injectionStrategy", "revision"]).is_some_and(|revision| !revision.is_null())
-        || json::at(set, &["metadata", "labels", names::CUSTOM_VERSION_LABEL]).is_some()
 }
 
 /// Returns the base of a canary among the known SidecarSets.

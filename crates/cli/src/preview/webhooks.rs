@@ -6,6 +6,9 @@ use pillion_cluster::{Kind, Reader, Trouble};
 use pillion_documents::manifest::Manifest;
 use pillion_explain::finding::{Finding, Kind as Reason};
 use pillion_explain::labels::{Labelled, POD};
+use pillion_install::rendering::answers::leaves_out_mirror_pods;
+use pillion_install::rendering::document::{PART_OF, PILLION};
+use pillion_install::settings::names_module;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::Selector;
@@ -15,8 +18,6 @@ use serde_json::{Value, json};
 
 use super::cluster::Manifests;
 use super::policy::{cover_new_pods, uses_labels};
-use crate::rendering::answers::leaves_out_mirror_pods;
-use crate::rendering::document::{PART_OF, PILLION};
 
 const CONFIGURATION: &str = "MutatingWebhookConfiguration";
 const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
@@ -263,11 +264,6 @@ fn policies(reader: &Reader) -> Result<Vec<Value>, Trouble> {
     Ok(policies)
 }
 
-/// Whether this `spec` of a policy, or of a member of a group, names this module.
-pub fn names_module(spec: &Value) -> bool {
-    json::text(spec, &["module"]).contains(PILLION)
-}
-
 /// Returns the name that Kubewarden gives to the webhook configuration of a policy.
 fn unique_name(policy: &Value) -> String {
     match json::text(policy, &["metadata", "namespace"]) {
@@ -285,11 +281,11 @@ fn note(terminal: &mut Terminal, text: &str) {
 mod tests {
     use std::collections::BTreeMap;
 
+    use pillion_install::rendering::answers::Part;
+    use pillion_install::rendering::answers::running::Listed;
     use rstest::rstest;
 
     use super::*;
-    use crate::rendering::answers::Part;
-    use crate::rendering::answers::running::Listed;
 
     fn rules() -> Value {
         json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}])

@@ -2,14 +2,13 @@
 
 use pillion_bundle as bundle;
 use pillion_documents::manifest::Manifest;
+use pillion_install::rendering::document::{PART_OF, PILLION};
+use pillion_install::schema;
+use pillion_install::settings;
 use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
 use pillion_sidecarset::names;
 use serde_json::Value;
-
-use crate::preview;
-use crate::rendering::document::{PART_OF, PILLION};
-use crate::schema;
 
 /// The role of a document for the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +105,7 @@ fn is_policy(group: &str, kind: &str, kinds: &[&str]) -> bool {
 
 /// Whether this `spec` of a policy or a member names this module, or has settings that only this module has.
 fn is_ours(spec: &Value) -> bool {
-    preview::names_module(spec) || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings) || is_settings(spec)
+    settings::names_module(spec) || json::at(spec, &[settings_key(spec)]).is_some_and(is_settings) || is_settings(spec)
 }
 
 /// Returns the key of the settings in a policy or a member of a group: `settings`, or a misspelling of it.

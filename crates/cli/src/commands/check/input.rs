@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_documents::place::FilePlace;
+use pillion_install::rendering::process;
 use pillion_kubernetes::json;
 
 use super::documents::{Document, Role, is_settings, role};
-use crate::rendering::process;
 use crate::report::{Finding, Severity};
 
 /// The documents of all files, and the errors of reading them.

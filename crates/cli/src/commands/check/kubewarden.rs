@@ -2,15 +2,15 @@
 //! kubewarden-controller at `3460bb71`: the definitions in `charts/kubewarden-crds`, and
 //! `api/policies/v1/*_validation.go`.
 
+use pillion_install::policy_fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
+use pillion_install::schema;
 use pillion_kubernetes::field::{Cause, FieldError, FieldErrors, FieldPath};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
 use super::documents::{GROUPS, KUBEWARDEN, POLICIES, settings_key};
 use super::subject::Spot;
-use crate::policy_fields::{CONDITIONS_MAX, Field, Kind, SPEC, Shape, TIMEOUT};
 use crate::report::Finding;
-use crate::schema;
 
 /// The versions of the definitions. Groups only have the first.
 const VERSIONS: [&str; 2] = ["v1", "v1alpha2"];

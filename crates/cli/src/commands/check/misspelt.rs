@@ -1,11 +1,11 @@
 //! Misspelt fields of SidecarSets, for commands other than `check`.
 
 use pillion_documents::manifest::Manifest;
+use pillion_install::settings::Origin;
 use pillion_kubernetes::json;
 
 use super::lint;
 use super::subject::Spot;
-use crate::preview::Origin;
 use crate::report::Finding;
 
 /// Returns the fields of a `SidecarSet` that nothing reads, one line each, with the place and the probable spelling.

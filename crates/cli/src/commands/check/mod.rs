@@ -36,7 +36,6 @@ use self::lint::{Access, Selection, Selections};
 pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
-use crate::preview;
 use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity};
 
 const EXAMPLES: &str = "Examples:
@@ -293,7 +292,7 @@ fn below<'a>(document: &'a Document, owner: &'a Value, at: &FieldPath<'_>) -> Sp
 fn add_revisions(judged: &mut Judged<'_>, documents: &[Document]) {
     let revisions = documents.iter().filter(|document| document.role == Role::ControllerRevision);
     let none = json!({"systemNamespace": judged.settings.system_namespace});
-    let joined = preview::assemble(none, revisions.map(|document| &document.manifest)).value;
+    let joined = pillion_install::settings::assemble(none, revisions.map(|document| &document.manifest)).value;
     let found = json::items(&joined, &["controllerRevisions"]).iter().cloned();
     for revision in found.filter_map(|revision| ControllerRevision::decode(revision).ok()) {
         if !judged.settings.controller_revisions.contains(&revision) {

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pillion_cluster::manifests;
 use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_identity::declared::Declared;
+use pillion_install::installation;
 use pillion_kubernetes::json;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -16,8 +18,6 @@ use serde_json::Value;
 
 use super::documents::{Document, KUBEWARDEN, POLICIES, Role, role};
 use super::{lint, settings, settings_in};
-use crate::installation;
-use crate::preview;
 
 /// The kinds that grant permissions to ServiceAccounts.
 const RBAC: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
@@ -51,7 +51,7 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader, terminal: &mut Termin
     };
     let list = |kind: Kind<'_>| -> Result<Vec<Manifest>, Trouble> {
         let found = reader.list(kind, None, None)?.unwrap_or_default();
-        Ok(found.iter().filter_map(|object| preview::manifest_of("cluster", object)).collect())
+        Ok(found.iter().filter_map(|object| manifests::manifest_of("cluster", object)).collect())
     };
     if settings_in(documents).is_empty() {
         for kind in POLICIES {
@@ -65,7 +65,7 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader, terminal: &mut Termin
         let manifests = manifest::parse(&Arc::new(Source::new(part.source, text)))?;
         documents.extend(manifests.into_iter().map(|manifest| Document { manifest, role: Role::Settings }));
     }
-    match preview::sidecar_sets(reader)? {
+    match manifests::sidecar_sets(reader)? {
         Some(sets) => add(documents, sets),
         None => notes.push(NO_DEFINITION.to_owned()),
     }
@@ -73,11 +73,11 @@ pub fn add(documents: &mut Vec<Document>, reader: &Reader, terminal: &mut Termin
     let systems: BTreeSet<String> = system_namespaces(documents);
     let sets: Vec<Value> = sidecar_sets(documents).cloned().collect();
     for system in &systems {
-        if sets.iter().any(preview::asks_for_a_revision) {
-            add(documents, preview::controller_revisions(reader, system)?);
+        if sets.iter().any(manifests::asks_for_a_revision) {
+            add(documents, manifests::controller_revisions(reader, system)?);
         }
         let whitelist = reader.get(Kind("v1", "ConfigMap"), Some(system), names::WHITELIST_CONFIG_MAP)?;
-        add(documents, whitelist.iter().filter_map(|object| preview::manifest_of("cluster", object)).collect());
+        add(documents, whitelist.iter().filter_map(|object| manifests::manifest_of("cluster", object)).collect());
     }
     let bundled = settings_in(documents).into_iter().flat_map(|spot| settings::bundled(spot.raw));
     let is_named =
@@ -110,7 +110,7 @@ fn add_judges(documents: &mut Vec<Document>, reader: &Reader) -> Result<Vec<Stri
                 Err(trouble) => return Err(trouble),
             };
             let new = found.iter().filter(|object| !known.contains(&named(object)));
-            let manifests = new.filter_map(|object| preview::manifest_of("cluster", object));
+            let manifests = new.filter_map(|object| manifests::manifest_of("cluster", object));
             documents.extend(manifests.map(|manifest| Document { manifest, role: Role::Other }));
         }
     }

@@ -99,7 +99,7 @@ proptest! {
             beside.iter().enumerate().map(|(index, set)| manifest(&format!("{index}.json"), set)).collect();
         // YAML does not take every JSON number.
         let (Some(manifests), Some(own_manifest)) = (manifests, manifest("settings.json", &own)) else { return Ok(()) };
-        let assembled = preview::assemble(own.clone(), &manifests).value;
+        let assembled = pillion_install::settings::assemble(own.clone(), &manifests).value;
         let Ok(joined) = Settings::decode(assembled) else { return Ok(()) };
         let mut expected: Vec<String> = joined
             .validate()

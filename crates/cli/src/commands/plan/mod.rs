@@ -20,6 +20,9 @@ use pillion_controller::preview::{self as previews, Preview, Question};
 use pillion_controller::registry::Name;
 use pillion_controller::simulation::{self, Simulation, Situation};
 use pillion_documents::manifest::Manifest;
+use pillion_install::rendering::has_own_sets;
+use pillion_install::settings::{self, Assembled};
+use pillion_install::tuning::{Choice, Tuning};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_terminal::output::Output;
@@ -28,9 +31,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use self::subject::Subject;
-use crate::preview::{self, Assembled, Inputs, key_value};
-use crate::rendering::has_own_sets;
-use crate::tuning::{Choice, Tuning};
+use crate::preview::{self, Inputs, key_value};
 
 const ABOUT: &str = "\
 Show what `pillion controller` would do, without doing it.
@@ -117,7 +118,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     // As elsewhere, given SidecarSets belong to the policy, unless the policy looks them up in the cluster.
     let are_of_cluster = json::at(&settings, &["bundleRef"]).is_some();
     let joining = manifests.iter().filter(|_| !are_of_cluster);
-    let assembled = preview::assemble(settings, joining);
+    let assembled = settings::assemble(settings, joining);
     if !assembled.is_valid(terminal) {
         return Ok(Status::Failed);
     }

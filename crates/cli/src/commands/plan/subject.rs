@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, anyhow, bail};
 use pillion_controller::registry::{self, Item, Name};
+use pillion_install::installation::Installation;
+use pillion_install::settings;
+use pillion_install::tuning::{Choice, Running, Tuning};
 use pillion_terminal::Terminal;
 use serde_json::Value;
 
 use super::Args;
-use crate::installation::Installation;
-use crate::preview;
-use crate::tuning::{Choice, Running, Tuning};
 
 /// The settings and the controllers that a plan is made for.
 pub(super) struct Subject {
@@ -29,7 +29,7 @@ pub(super) fn subject(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Su
     let (mut choice, tuning) = (args.choice.clone(), args.tuning.clone());
     let keeps_bundle = !choice.controllers.contains(&Item::Off(Name::Bundle));
     if let Some(path) = &choice.settings {
-        let settings = preview::of_files(path)?;
+        let settings = settings::of_files(path)?;
         return Ok(Subject { settings, choice, tuning, bundle_is_kept: keeps_bundle });
     }
     let Some(reader) = args.connection.reader()? else {

@@ -17,7 +17,7 @@ use pillion_terminal::{Status, Terminal};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
 
-use crate::installation::SystemNamespace;
+use pillion_install::installation::SystemNamespace;
 
 const ABOUT: &str = "\
 Write the sidecars of an earlier revision into a SidecarSet.

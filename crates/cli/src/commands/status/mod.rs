@@ -14,6 +14,8 @@ use pillion_cluster::rollouts::report::{Report, Sources, must_be_created_again};
 use pillion_cluster::rollouts::sets::{self, SetName};
 use pillion_cluster::rollouts::summary::{Summary, decoded};
 use pillion_cluster::{Ended, Event, Kind, Kubeconfig, Reader, Trouble};
+use pillion_install::installation::{self, SystemNamespace};
+use pillion_install::settings;
 use pillion_kubernetes::field::joined;
 use pillion_rollout::consistency::Judged;
 use pillion_rollout::counts::Counts;
@@ -24,9 +26,6 @@ use pillion_sidecarset::upgrades::{RolloutSettings, Upgrades};
 use pillion_terminal::output::DataFormat;
 use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
-
-use crate::installation::{self, SystemNamespace};
-use crate::preview;
 
 const ABOUT: &str = "\
 Show the SidecarSets of a cluster, and how far their rollouts are.
@@ -134,7 +133,7 @@ impl Rollouts {
     /// Returns the settings of the option, if it is given.
     fn given(&self) -> Option<anyhow::Result<Settings>> {
         let read = |path: &PathBuf| {
-            Settings::decode(preview::of_files(path)?)
+            Settings::decode(settings::of_files(path)?)
                 .map_err(|errors| anyhow!("{}: {}", path.display(), joined(&errors)))
         };
         self.settings.as_ref().map(read)
@@ -244,7 +243,7 @@ impl Look<'_> {
                 let place = namespace.map(|name| format!(" with Pods in namespace \"{name}\"")).unwrap_or_default();
                 writeln!(terminal.err(), "no SidecarSets found{place}")?;
             } else {
-                text::Rows::new(is_wide, preview::now()).print(&summaries, terminal.out())?;
+                text::Rows::new(is_wide, pillion_terminal::now()).print(&summaries, terminal.out())?;
             }
             return Ok(Status::Done);
         };
@@ -321,7 +320,7 @@ impl Look<'_> {
     ) -> RolloutTarget<'a> {
         let stored = stored.into_iter().flatten().copied();
         // Which nodes are not ready is not asked: what the numbers tell does not depend on it.
-        let surroundings = Surroundings { now: preview::now(), ..Surroundings::default() };
+        let surroundings = Surroundings { now: pillion_terminal::now(), ..Surroundings::default() };
         RolloutTarget::new(version, set)
             .with_upgrades(Upgrades::from_sidecar_set(set, self.settings), stored)
             .within(surroundings)
@@ -342,7 +341,7 @@ impl Look<'_> {
             }
             None => sets::all(self.reader, self.args.selector.as_deref())?,
         };
-        let mut rows = text::Rows::new(self.args.output == Some(StatusFormat::Wide), preview::now());
+        let mut rows = text::Rows::new(self.args.output == Some(StatusFormat::Wide), pillion_terminal::now());
         let summary = |object: &Value| Summary::new(object, self.settings);
         let mut shown: Vec<Summary> = objects.iter().map(summary).collect();
         rows.print(&shown, terminal.out())?;
@@ -363,7 +362,8 @@ impl Look<'_> {
                     shown.remove(known);
                 }
                 shown.push(summary.clone());
-                let written = rows.add(&[summary], preview::now(), terminal.out()).map_err(anyhow::Error::from);
+                let written =
+                    rows.add(&[summary], pillion_terminal::now(), terminal.out()).map_err(anyhow::Error::from);
                 written.and_then(|()| terminal.finish()).err()
             },
         )?;

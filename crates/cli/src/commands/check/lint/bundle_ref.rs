@@ -14,7 +14,6 @@ use super::super::documents::Document;
 use super::super::settings::Judged;
 use super::super::subject::Spot;
 use super::policy;
-use crate::preview;
 use crate::report::Finding;
 
 /// Whether these settings inject nothing: they have no SidecarSets, and no `bundleRef` that brings those of the cluster.
@@ -44,7 +43,7 @@ pub fn kept(judged: &Judged<'_>, documents: &[Document]) -> Vec<Finding> {
     let found = &index.manifest.value;
     let shards = config_map::shards(found);
     let fault = verified(found).and(shards.as_ref().map(drop).map_err(|fault| *fault));
-    if let Err(fault) = fault.and_then(|()| config_map::check_time(found, source, preview::now())) {
+    if let Err(fault) = fault.and_then(|()| config_map::check_time(found, source, pillion_terminal::now())) {
         report(index, fault);
     }
     for checksum in shards.unwrap_or_default().into_iter().collect::<BTreeSet<_>>() {

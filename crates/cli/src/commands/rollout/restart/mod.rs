@@ -10,6 +10,7 @@ use anyhow::{Context as _, anyhow};
 use pillion_cluster::rollouts::sets::SetName;
 use pillion_cluster::rollouts::strategy;
 use pillion_cluster::{Change, DryRun, Evicted, Refusal, WriteError, Writer, Writing, concluded};
+use pillion_install::installation::SystemNamespace;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
@@ -22,7 +23,6 @@ use serde_json::{Value, json};
 use self::drive::{Drive, Ended};
 use self::progress::{Progress, pods};
 use self::scene::{Scene, Scope};
-use crate::installation::SystemNamespace;
 
 const ABOUT: &str = "\
 Evict the Pods of a SidecarSet, one budget after another, so that their controllers create them anew.

@@ -5,14 +5,14 @@ use std::ops::RangeInclusive;
 
 /// The kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub struct Kind {
     is_group: bool,
     is_cluster_wide: bool,
 }
 
 impl Kind {
     /// Returns the kind with this name. A misspelt name is classified by the words in it.
-    pub(crate) fn parse(kind: &str) -> Self {
+    pub fn parse(kind: &str) -> Self {
         let kind = kind.to_lowercase();
         Self { is_group: kind.contains("group"), is_cluster_wide: kind.contains("cluster") }
     }
@@ -34,10 +34,12 @@ enum Owner {
 
 /// The values that a field may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Anything: settings are checked elsewhere.
     Any,
+    /// A text.
     Text,
+    /// `true` or `false`.
     Flag,
     /// A number of seconds within [`TIMEOUT`].
     Seconds,
@@ -45,9 +47,11 @@ pub(crate) enum Shape {
     OneOf(&'static [&'static str]),
     /// A map of texts.
     Map,
+    /// An object with these fields.
     Object(&'static [Field]),
     /// A map of objects.
     Members(&'static [Field]),
+    /// A list of such values.
     List(&'static Shape),
     /// A list of objects whose names are unique, at most [`CONDITIONS_MAX`].
     Conditions(&'static Shape),
@@ -55,16 +59,18 @@ pub(crate) enum Shape {
 
 /// A field of an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
-    pub(crate) name: &'static str,
-    pub(crate) shape: Shape,
+pub struct Field {
+    /// The name.
+    pub name: &'static str,
+    /// The values.
+    pub shape: Shape,
     owner: Owner,
 }
 
 /// The range of timeouts, in seconds.
-pub(crate) const TIMEOUT: RangeInclusive<i64> = 2..=30;
+pub const TIMEOUT: RangeInclusive<i64> = 2..=30;
 /// The maximum number of `matchConditions`.
-pub(crate) const CONDITIONS_MAX: usize = 64;
+pub const CONDITIONS_MAX: usize = 64;
 
 const TEXTS: Shape = Shape::List(&Shape::Text);
 
@@ -78,7 +84,7 @@ const fn only_in(owner: Owner, name: &'static str, shape: Shape) -> Field {
 
 impl Field {
     /// Whether a kind has the field.
-    pub(crate) fn is_in(&self, kind: Kind) -> bool {
+    pub fn is_in(&self, kind: Kind) -> bool {
         match self.owner {
             Owner::All => true,
             Owner::Single => !kind.is_group,
@@ -89,7 +95,7 @@ impl Field {
     }
 
     /// Returns the kinds that have the field, for messages.
-    pub(crate) fn owners(&self) -> &'static str {
+    pub fn owners(&self) -> &'static str {
         match self.owner {
             Owner::All => "a policy or a policy group",
             Owner::Single => "a policy with one module, and a member of a policy group,",
@@ -101,7 +107,7 @@ impl Field {
 }
 
 /// The fields of `spec`.
-pub(crate) const SPEC: &[Field] = &[
+pub const SPEC: &[Field] = &[
     all("policyServer", Shape::Text),
     all("mode", Shape::OneOf(&["protect", "monitor"])),
     only_in(Owner::Single, "module", Shape::Text),

@@ -15,6 +15,7 @@ use pillion_terminal::Terminal;
 use pillion_workload::settings as list;
 use serde_json::{Value, json};
 
+use crate::rendering::document::PILLION;
 use crate::rendering::{has_own_sets, process};
 
 /// Settings and the origins of their SidecarSets.
@@ -124,6 +125,11 @@ fn among(mut manifests: Vec<Manifest>, name: &str) -> anyhow::Result<Given> {
             bail!("{name}: several policies ({}); leave one in the file", names.join(", "))
         }
     }
+}
+
+/// Whether this `spec` of a policy, or of a member of a group, names this module.
+pub fn names_module(spec: &Value) -> bool {
+    json::text(spec, &["module"]).contains(PILLION)
 }
 
 /// Returns the policies that inject: those for Pods. `pillion manifest` writes an asserting twin with the same settings,

@@ -18,8 +18,8 @@ use pillion_kubernetes::json;
 use pillion_terminal::Terminal;
 use serde_json::Value;
 
-use crate::preview;
 use crate::rendering::document::{PART_OF, PILLION};
+use crate::settings;
 
 /// The kind of Kubewarden's policies that Pillion installs.
 const POLICY: Kind<'_> = Kind("policies.kubewarden.io/v1", "ClusterAdmissionPolicy");
@@ -126,7 +126,7 @@ impl Installation {
             }
         }
         let policies = or_empty(reader.try_list(POLICY, None, Some(&label)))?;
-        for policy in preview::injecting(policies.iter().collect(), |policy| policy) {
+        for policy in settings::injecting(policies.iter().collect(), |policy| policy) {
             found.add(Part::of_policy(policy));
         }
         match trouble {
@@ -253,7 +253,7 @@ impl Process {
     fn with_settings(self, config_map: &Value) -> Result<Option<Part>, Unknown> {
         let source = format!("ConfigMap {}/{}", self.namespace, self.config_map);
         let Some(text) = json::at(config_map, &["data", &self.key]).and_then(Value::as_str) else { return Ok(None) };
-        let settings = preview::of_text(&self.key, text.to_owned())
+        let settings = settings::of_text(&self.key, text.to_owned())
             .map_err(|error| Unknown::Unreadable { source_name: source.clone(), problem: format!("{error:#}") })?;
         Ok(Some(Part { settings, source, namespace: Some(self.namespace), arguments: self.arguments }))
     }

@@ -6,7 +6,7 @@ pub mod server;
 mod webhooks;
 
 use anyhow::bail;
-use pillion_host::paths;
+use pillion_kubernetes::paths;
 use serde_json::Value;
 
 use super::access::{self, Reader};

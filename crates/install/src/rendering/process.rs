@@ -1,7 +1,7 @@
 //! Renders a process of Pillion in the cluster: a Deployment and its related objects.
 
-use pillion_host::paths;
 use pillion_kubernetes::json;
+use pillion_kubernetes::paths;
 use serde_json::{Value, json};
 
 use super::document::{Document, PART_OF, PILLION, metadata, selector};

@@ -81,10 +81,12 @@ const LEGACY_TOKEN_PERIOD: Span = Span(Duration::from_hours(8760));
 /// The controllers of a process and their options.
 #[derive(Clone, Debug, clap::Parser)]
 pub struct Running {
+    /// The controllers.
     #[command(flatten)]
-    pub(crate) choice: Choice,
+    pub choice: Choice,
+    /// Their options.
     #[command(flatten)]
-    pub(crate) tuning: Tuning,
+    pub tuning: Tuning,
 }
 
 impl Running {

@@ -6,9 +6,9 @@
 
 pub mod running;
 
-use pillion_host::paths;
 use pillion_identity::guards::trust_anchor::{API_SERVER, HOME, PUBLISHER};
 use pillion_identity::names::{MERGED_PREFIX, ROOT_CA};
+use pillion_kubernetes::paths;
 use serde_json::{Value, json};
 
 use self::running::Listed;
