@@ -16,7 +16,6 @@ pub mod daemon;
 pub mod files;
 pub mod module;
 pub mod preview;
-pub mod report;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -4,7 +4,7 @@
 //! [`settings`] reads settings from files, and joins SidecarSets to them. [`rendering`] makes manifests of settings and
 //! options, the definition of SidecarSets, and the data of the Helm chart. [`schema`] describes settings, SidecarSets and
 //! policies for editors. [`installation`] finds in a cluster what the manifests have brought there, and [`tuning`] has the
-//! options of the controllers.
+//! options of the controllers. [`unread`] finds misspelt fields.
 //!
 //! It never writes to a cluster, runs the module, or judges a Pod.
 //!
@@ -18,3 +18,4 @@ pub mod rendering;
 pub mod schema;
 pub mod settings;
 pub mod tuning;
+pub mod unread;

@@ -9,6 +9,7 @@ use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
 use pillion_install::bundling::{Bundled, bundled};
 use pillion_install::settings;
+use pillion_install::unread;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -16,7 +17,6 @@ use pillion_terminal::output::{DataFormat, Output};
 use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
-use crate::commands::check;
 use crate::files;
 use crate::preview::{self, Inputs};
 
@@ -91,8 +91,8 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     let Some(manifests) = preview::manifests(&paths, args.inputs.recursive, terminal)? else {
         return Ok((String::new(), Status::Failed));
     };
-    let unknown = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
-    for warning in unknown.into_iter().chain(manifests.iter().flat_map(check::unknown_fields)) {
+    let unknown = origin.as_ref().map(unread::unknown_fields_in_settings).unwrap_or_default();
+    for warning in unknown.into_iter().chain(manifests.iter().flat_map(unread::unknown_fields)) {
         terminal.warn(warning);
     }
     let assembled = settings::assemble(base, &manifests);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_install::installation;
 use pillion_install::settings::{self, Assembled};
+use pillion_install::unread;
 use pillion_terminal::Terminal;
 
-use super::check;
 use crate::preview::{self, Inputs, Manifests, Preview, Situation, Webhooks};
 
 /// A part of a file with objects to judge.
@@ -57,7 +57,7 @@ impl<T: Parsed> Prepared<T> {
         let paths = inputs.paths()?;
         let settings::Given { mut value, policy, origin } =
             situation.settings.as_deref().map(settings::with_policy).transpose()?.unwrap_or_default();
-        let misspelt = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
+        let misspelt = origin.as_ref().map(unread::unknown_fields_in_settings).unwrap_or_default();
         let given = preview::read(&paths, inputs.recursive, terminal, T::parse)?;
         let beside = preview::read(&situation.sidecar_sets, inputs.recursive, terminal, manifest::parse)?;
         let (Some(given), Some(beside)) = (given, beside) else { return Ok(None) };
@@ -83,7 +83,7 @@ impl<T: Parsed> Prepared<T> {
             .under(policy)
             .asked_by(webhooks);
         // Warn first: a misspelt field may explain the errors that follow.
-        for warning in misspelt.into_iter().chain(all().flat_map(check::unknown_fields)) {
+        for warning in misspelt.into_iter().chain(all().flat_map(unread::unknown_fields)) {
             terminal.warn(warning);
         }
         if !preview.is_valid(&settings, terminal)? {

@@ -9,7 +9,7 @@ use pillion_sidecarset::sidecar::{is_long_running, is_native};
 use serde_json::Value;
 
 use super::pods::{Created, Selection, namespace};
-use crate::commands::check::documents::{Document, Role};
+use crate::documents::{Document, Role};
 use crate::report::{Finding, OptionalRule};
 
 /// The halves of a container's resources.

@@ -10,9 +10,9 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::rbac;
 use serde_json::Value;
 
-use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::subject::Subject;
+use crate::documents::{Document, Role};
 use crate::report::Finding;
+use crate::subject::Subject;
 
 /// Returns warnings about permissions bound to the account of a merging `SidecarSet` that the `SidecarSet` does not
 /// list.

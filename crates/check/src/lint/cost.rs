@@ -3,8 +3,8 @@
 
 use pillion_kubernetes::json;
 
-use crate::commands::check::settings::Judged;
 use crate::report::Finding;
+use crate::settings::Judged;
 
 /// The length of manifests from which on their cost is noticeable, in bytes: seven `SidecarSet`s of average length.
 const MUCH: usize = 8 * 1000;

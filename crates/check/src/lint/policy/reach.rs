@@ -6,9 +6,9 @@ use pillion_sidecarset::names;
 use serde_json::{Value, json};
 
 use super::Policy;
-use crate::commands::check::lint::matching::{NAMESPACE_SELECTOR, SELECTOR};
-use crate::commands::check::subject::{Spot, Subject};
+use crate::lint::matching::{NAMESPACE_SELECTOR, SELECTOR};
 use crate::report::Finding;
+use crate::subject::{Spot, Subject};
 
 /// Returns warnings about labels that Kubewarden drops, and about `SidecarSet`s whose Pods the policy never gets.
 pub(super) fn check(policy: &Policy<'_>) -> Vec<Finding> {

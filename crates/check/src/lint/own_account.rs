@@ -7,9 +7,9 @@ use pillion_kubernetes::json;
 
 use super::Everything;
 use super::pods::{Created, Selection};
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+use crate::settings::Judged;
+use crate::subject::Subject;
 
 impl Created<'_> {
     fn account(&self) -> &str {

@@ -7,8 +7,8 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::warnings::can_select_a_namespace;
 use serde_json::{Value, json};
 
-use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+use crate::subject::Subject;
 
 /// The selecting fields of a `SidecarSet`.
 pub(super) const SELECTOR: &str = "spec.selector";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json;
 
-use crate::commands::check::settings::Judged;
 use crate::report::{Finding, Severity};
+use crate::settings::Judged;
 
 /// The maximum size of the ConfigMap with the settings of all policies of one policy server, in bytes.
 const MOST: usize = 1024 * 1024;

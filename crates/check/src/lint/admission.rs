@@ -1,24 +1,15 @@
 //! Warnings of admission, with their places.
 
 use pillion_documents::manifest::Manifest;
-use pillion_identity::warnings::unread;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
-use pillion_sidecarset::sidecar_set::version::Version;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use pillion_sidecarset::warnings::{Rule, Warning, Written, about_values};
 
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::{Spot, Subject};
 use crate::report::Finding;
-
-/// Returns warnings about what nothing reads in a `SidecarSet`. The object may be undecodable.
-pub(super) fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
-    let version = Version::parse(json::text(spot.raw, &["apiVersion"]));
-    let warnings = version.map(|version| unread(spot.raw, version)).unwrap_or_default();
-    warnings.iter().map(|warning| spot.admission_warning(warning)).collect()
-}
+use crate::settings::Judged;
+use crate::subject::Subject;
 
 /// Returns warnings about the values of a `SidecarSet` of settings. It is never updated nor rolled out there.
 pub(super) fn in_settings<'a>(judged: &'a Judged<'_>) -> impl Iterator<Item = Finding> + 'a {

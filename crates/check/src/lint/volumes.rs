@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::json;
 
 use super::matching::may_meet;
-use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+use crate::subject::Subject;
 
 /// Volume sources with a separate volume for each Pod.
 const OF_THE_POD: [&str; 2] = ["emptyDir", "ephemeral"];

@@ -7,8 +7,8 @@ use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::newer::{Asked, Shortfall, shortfalls};
 
 use super::Everything;
-use crate::commands::check::subject::Subject;
 use crate::report::{Finding, OptionalRule};
+use crate::subject::Subject;
 
 /// Returns warnings about the SidecarSets of the settings, and about those in files of their own or in the cluster, which
 /// are rolled out, too.

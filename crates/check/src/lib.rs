@@ -1,4 +1,13 @@
 //! `pillion check`: reports all problems of settings, `SidecarSet`s and policies at once.
+//!
+//! `input` reads the documents, and `documents` says what each is. Errors are those for which the policy refuses
+//! something: `settings`, `sets`, `shoots` and `kubewarden` ask the rules that the module asks. Warnings are in
+//! `lint`, one file for each topic. [`report`] prints both, for people and for programs.
+//!
+//! It never runs the module, changes a file, or writes to a cluster.
+//!
+//! Start with [`run`], and with `lint::all` for a warning.
+#![forbid(unsafe_code)]
 
 mod documents;
 mod files;
@@ -6,8 +15,8 @@ mod identity;
 mod input;
 mod kubewarden;
 mod lint;
-mod misspelt;
 mod of_cluster;
+pub mod report;
 mod salvage;
 mod sets;
 mod settings;
@@ -33,96 +42,45 @@ use serde_json::{Value, json};
 use self::documents::{Document, Role};
 use self::input::Input;
 use self::lint::{Access, Selection, Selections};
-pub use self::misspelt::{unknown_fields, unknown_fields_in_settings};
 use self::settings::Judged;
 use self::subject::{Spot, Subject};
-use crate::report::{self, Finding, FindingFormat, OptionalRule, Severity};
+use crate::report::{Finding, FindingFormat, OptionalRule, Severity};
 
-const EXAMPLES: &str = "Examples:
-  pillion check settings.yaml
-  pillion check --settings settings.yaml -o json
-  pillion check examples/identity-isolate
-  pillion check -o sarif examples/identity-isolate > pillion.sarif
-  pillion check --warnings-as-errors examples/identity-isolate
-  pillion check --warnings-as-errors --disable local-volume settings.yaml
-  # are its SidecarSets right, with these settings?
-  pillion check --cluster --settings settings.yaml";
-
-/// The long description of the command.
-pub const ABOUT: &str = "Find all problems in settings and SidecarSets.
-
-Reads the policy's settings, Kubewarden policies that hold them, SidecarSets of both versions, and Gardener's Shoots; \
-ControllerRevisions, Namespaces, Roles with their bindings, the ConfigMap kruise-configuration, and the ServiceAccounts \
-that Pods and workloads name are taken into account if given, and so are a workload's HorizontalPodAutoscaler, and the \
-ResourceQuotas and LimitRanges of its namespace. Other documents are passed over. Errors are those for \
-which the policy refuses the settings, the SidecarSet or the Shoot, and for which the API server refuses a policy. Warnings are about input that is accepted and \
-probably unintended. Policies are checked together, since one may cover requests that another does not.
-
-A document without apiVersion and kind whose keys are those of settings is settings, and SidecarSets beside it count as \
-`pillion inject --settings` counts them. With several files of settings, a SidecarSet counts for those of its own \
-folder; if its folder has none, for all. Shoots are judged whether or not the settings turn their rules on.
-
-With --cluster, the SidecarSets of the cluster of the kubeconfig are checked, too, with the ControllerRevisions, \
-Namespaces, Roles and bindings that the cluster has; without any settings, also its Kubewarden policies that run this \
-module, or the settings of the installed server. HorizontalPodAutoscalers, ResourceQuotas and LimitRanges are read in the \
-namespaces of the Pods and workloads given; without the right to list them, a note says so. Warnings name the users, \
-groups and ServiceAccounts who can get at the identities of sidecars by rights of RBAC (--disable identity-access). If a \
-SidecarSet names a ServiceAccount, the command therefore needs the right to list Roles, ClusterRoles and their bindings. \
-Warnings also name what SidecarSets ask for that the cluster's version of Kubernetes does not have (--disable \
-kubernetes-version). A \
-document given wins over the cluster's object of the same name. \
-Nothing is ever written.
-
-Exits with 0 if there are no errors, 1 if there are, and 2 if something could not be read or, without --allow-empty, \
-there was nothing to check.";
-
-/// The arguments of `pillion check`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+/// What is checked, and how it is reported.
+#[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
-pub struct Args {
+pub struct Options<'a> {
     /// Files, folders, or - for stdin.
-    #[arg(value_name = "PATH", required_unless_present_any = ["files", "settings", "cluster"])]
-    paths: Vec<PathBuf>,
-    /// The same, under the name of kubectl's option; may be given several times.
-    #[arg(short = 'f', long = "filename", value_name = "PATH")]
-    files: Vec<PathBuf>,
-    /// Go through folders within folders.
-    #[arg(short = 'R', long)]
-    recursive: bool,
-    /// A file to be read as settings in any case; may be given several times.
-    #[arg(long, value_name = "PATH")]
-    settings: Vec<PathBuf>,
-    /// A file or a folder with existing objects: a Shoot or a SidecarSet of the same name is judged as an update; may
-    /// be given several times.
-    #[arg(long, value_name = "PATH")]
-    old: Vec<PathBuf>,
-    #[command(flatten)]
-    connection: Connection,
-    /// How to print the findings.
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: FindingFormat,
-    /// Exit with 1 also if there are only warnings.
-    #[arg(long, visible_alias = "strict")]
-    warnings_as_errors: bool,
-    /// Turn the warnings of a rule off; may be given several times.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "RULE")]
-    disable: Vec<OptionalRule>,
-    /// Exit with 0 if there is nothing to check: for hooks that pass files of every kind.
-    #[arg(long)]
-    allow_empty: bool,
-    /// Also say which documents were passed over.
-    #[arg(short, long)]
-    verbose: bool,
+    pub paths: Vec<PathBuf>,
+    /// Whether folders within folders are read.
+    pub recursive: bool,
+    /// Files to be read as settings in any case.
+    pub settings: &'a [PathBuf],
+    /// Files or folders with existing objects.
+    pub old: &'a [PathBuf],
+    /// The cluster to look at, if any.
+    pub connection: &'a Connection,
+    /// How findings are printed.
+    pub output: FindingFormat,
+    /// Whether warnings fail the check, too.
+    pub warnings_as_errors: bool,
+    /// The rules whose warnings are turned off.
+    pub disable: &'a [OptionalRule],
+    /// Whether it is fine that there is nothing to check.
+    pub allow_empty: bool,
+    /// Whether to say which documents were passed over.
+    pub verbose: bool,
 }
 
-/// Runs `pillion check`.
-pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
+/// Checks what the options name, prints the findings, and says in a line what was checked.
+///
+/// # Errors
+/// If the existing objects or the cluster cannot be read, there is nothing to check, or `stdout` takes no more.
+pub fn run(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let mut input = Input::default();
-    let paths: Vec<PathBuf> = args.paths.iter().chain(&args.files).cloned().collect();
     // Read settings first: a folder may contain the same file.
-    for (paths, is_settings) in [(&args.settings, true), (&paths, false)] {
-        for source in manifest::sources_each(paths, args.recursive) {
+    for (paths, is_settings) in [(options.settings, true), (&options.paths, false)] {
+        for source in manifest::sources_each(paths, options.recursive) {
             match source {
                 Ok(source) => input.read(&source, is_settings),
                 Err(error) => {
@@ -132,9 +90,9 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
             }
         }
     }
-    let before = manifest::read(&args.old, args.recursive)?;
+    let before = manifest::read(options.old, options.recursive)?;
     let (mut of_cluster, mut kubernetes) = (Vec::new(), None);
-    let reader = args.connection.reader()?;
+    let reader = options.connection.reader()?;
     if let Some(reader) = &reader {
         of_cluster = of_cluster::add(&mut input.documents, reader, terminal)?;
         match reader.version() {
@@ -144,26 +102,26 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     }
     let Checked { mut findings, notes, access } = check(&input.documents, &before, kubernetes);
     // Files show some bindings, and a cluster all of them.
-    if reader.is_some() && !args.disable.contains(&OptionalRule::IdentityAccess) {
+    if reader.is_some() && !options.disable.contains(&OptionalRule::IdentityAccess) {
         findings.extend(access.findings);
         of_cluster.extend(access.note);
     }
     findings.append(&mut input.findings);
-    findings.retain(|finding| !finding.rule.is_some_and(|rule| args.disable.contains(&rule)));
+    findings.retain(|finding| !finding.rule.is_some_and(|rule| options.disable.contains(&rule)));
     report::sort(&mut findings, &input.files);
     // Text output prints unreadable files as errors above; machine-readable output has only one list.
-    let unreadable = if args.output == FindingFormat::Text { &[][..] } else { input.unreadable.as_slice() };
+    let unreadable = if options.output == FindingFormat::Text { &[][..] } else { input.unreadable.as_slice() };
     let reported: Vec<Finding> = unreadable.iter().chain(&findings).cloned().collect();
-    report::write(&reported, args.output, terminal.out())?;
+    report::write(&reported, options.output, terminal.out())?;
     terminal.finish()?;
-    if args.verbose {
+    if options.verbose {
         for document in input.documents.iter().filter(|document| document.role == Role::Other) {
             say(terminal, &passed_over(&document.manifest));
         }
     }
     let has = |severity| findings.iter().any(|finding| finding.severity == severity);
-    if !args.allow_empty && input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
-        if args.connection.cluster {
+    if !options.allow_empty && input.unreadable.is_empty() && findings.is_empty() && !input.has_work() {
+        if options.connection.cluster {
             bail!("there is nothing to check: the cluster has no SidecarSets and no policy of Pillion");
         }
         bail!(
@@ -176,7 +134,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     say(terminal, &summary(&findings, &input));
     Ok(if !input.unreadable.is_empty() {
         Status::Failed
-    } else if has(Severity::Error) || (args.warnings_as_errors && has(Severity::Warning)) {
+    } else if has(Severity::Error) || (options.warnings_as_errors && has(Severity::Warning)) {
         Status::Refused
     } else {
         Status::Done

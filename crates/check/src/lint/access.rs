@@ -14,10 +14,10 @@ use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use serde_json::Value;
 
 use super::Everything;
-use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::{Spot, Subject};
+use crate::documents::{Document, Role};
 use crate::report::{Finding, OptionalRule};
+use crate::settings::Judged;
+use crate::subject::{Spot, Subject};
 
 /// A right with which its holder gets at an identity.
 struct Right {

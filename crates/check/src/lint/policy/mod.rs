@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use self::asks::Asks;
 use super::cost;
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::{Spot, Subject};
 use crate::report::Finding;
+use crate::settings::Judged;
+use crate::subject::{Spot, Subject};
 
 /// A policy with its settings.
 pub(super) struct Policy<'a> {

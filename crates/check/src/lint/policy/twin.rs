@@ -5,7 +5,7 @@ use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::Policy;
-use crate::commands::check::identity::GATE;
+use crate::identity::GATE;
 use crate::report::Finding;
 
 /// Returns warnings about an ineffective twin, or about an injecting policy without a twin.

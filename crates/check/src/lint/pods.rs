@@ -10,9 +10,9 @@ use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use pillion_workload as workload;
 use serde_json::Value;
 
-use crate::commands::check::documents::{Document, Role};
-use crate::commands::check::files::Files;
-use crate::commands::check::subject::Subject;
+use crate::documents::{Document, Role};
+use crate::files::Files;
+use crate::subject::Subject;
 
 /// A Pod of the documents, or one that a workload of the documents creates.
 pub struct Created<'a> {

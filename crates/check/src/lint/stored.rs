@@ -7,10 +7,10 @@ use pillion_sidecarset::requested_revision::{self, RequestedRevision};
 use pillion_sidecarset::validation::{self, injection};
 use serde_json::Value;
 
-use crate::commands::check::files::Files;
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::Subject;
+use crate::files::Files;
 use crate::report::Finding;
+use crate::settings::Judged;
+use crate::subject::Subject;
 
 /// Returns a warning if the hash does not fit the containers: the policy takes the manifest as stored and adds no
 /// defaults.

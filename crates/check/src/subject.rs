@@ -6,6 +6,7 @@ use pillion_documents::locate::{Aim, place};
 use pillion_documents::manifest::Manifest;
 use pillion_identity::audience;
 use pillion_identity::declared::{self, Field};
+use pillion_install::unread::Unread;
 use pillion_kubernetes::field::{Cause, FieldError, FieldPath};
 use pillion_kubernetes::json;
 use pillion_kubernetes::words::nearest;
@@ -14,7 +15,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::{Decoded, decode};
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_sidecarset::sidecar_set::version::Version;
-use pillion_sidecarset::warnings::{Rule, Warning};
+use pillion_sidecarset::warnings::Warning;
 use serde_json::Value;
 
 use crate::report::{Finding, Severity};
@@ -105,16 +106,22 @@ impl<'a> Spot<'a> {
     /// Returns a warning that admission has, too.
     pub fn admission_warning(&self, warning: &Warning) -> Finding {
         let path = self.below(&warning.path);
-        let aim = if warning.rule == Rule::UnknownField { Aim::Key } else { Aim::Value };
         Finding {
             severity: Severity::Warning,
-            place: place(self.manifest, &path, aim, None),
+            place: place(self.manifest, &path, Aim::Value, None),
             path,
             message: warning.message.clone(),
             remedy: warning.remedy.clone(),
             sidecar_set: self.sidecar_set.clone(),
             rule: None,
         }
+    }
+
+    /// Returns a warning about a field that nothing reads.
+    pub fn unread(&self, unread: Unread) -> Finding {
+        let Unread { place, path, message, remedy } = unread;
+        let sidecar_set = self.sidecar_set.clone();
+        Finding { severity: Severity::Warning, place, path, message, remedy, sidecar_set, rule: None }
     }
 
     /// Returns the path that the user wrote for a field of the v1beta1 form (API-10), or the annotation that replaces

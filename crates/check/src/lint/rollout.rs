@@ -7,9 +7,9 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::{NO_FAILURE, PROGRESS_DEADLINE, ROLLBACK, RolloutSettings, UPGRADE_POLICY};
 use serde_json::Value;
 
-use crate::commands::check::settings::Judged;
-use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+use crate::settings::Judged;
+use crate::subject::Subject;
 
 /// The annotations that only rollouts read.
 const ANNOTATIONS: [&str; 3] = [UPGRADE_POLICY, PROGRESS_DEADLINE, ROLLBACK];

@@ -4,9 +4,9 @@ use pillion_identity::declared::{Declared, MODE, Mode, path};
 use pillion_kubernetes::json;
 use serde_json::Value;
 
-use crate::commands::check::documents::Document;
-use crate::commands::check::subject::Subject;
+use crate::documents::Document;
 use crate::report::Finding;
+use crate::subject::Subject;
 
 /// The controller that writes the Secrets of mode `Isolate`.
 const TOKENS: &str = "sidecar-tokens";

@@ -8,7 +8,6 @@ mod cost;
 mod kubernetes;
 mod local_volumes;
 mod matching;
-mod namespace;
 mod own_account;
 mod pods;
 mod policy;
@@ -22,6 +21,7 @@ mod volumes;
 use std::collections::BTreeMap;
 
 use pillion_documents::manifest::Manifest;
+use pillion_install::unread;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub struct Selections<'a> {
 
 /// Returns warnings about fields of a `SidecarSet` that nothing reads. The object may be undecodable.
 pub fn unknown(spot: &Spot<'_>) -> Vec<Finding> {
-    admission::unknown(spot).into_iter().chain(namespace::cleared(spot)).collect()
+    unread::of_set(spot.manifest, &spot.base, spot.raw).into_iter().map(|unread| spot.unread(unread)).collect()
 }
 
 /// Returns all warnings.

@@ -7,8 +7,8 @@ use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
 use super::asks::{ACCOUNTS, AUTHORITIES, CONNECTIONS, SECRETS, WRITES};
-use crate::commands::check::subject::Subject;
 use crate::report::Finding;
+use crate::subject::Subject;
 
 /// An API resource that the policy reads.
 type Resource = (&'static str, &'static str);

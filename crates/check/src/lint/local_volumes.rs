@@ -7,8 +7,8 @@ use pillion_sidecarset::made;
 use serde_json::Value;
 
 use super::pods::{Created, Selection};
-use crate::commands::check::subject::Subject;
 use crate::report::{Finding, OptionalRule};
+use crate::subject::Subject;
 
 /// The annotation with the volumes of a Pod that may be lost, separated by commas.
 const SAFE_VOLUMES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
