@@ -1,11 +1,16 @@
 //! The command line of Pillion.
 //!
 //! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
-//! `stdout` carries data; `stderr` carries messages for the user. Beside [`commands`] stand the modules that several
-//! commands share: among others the built-in policy module ([`module`]) and writing files ([`files`]).
+//! `stdout` carries data; `stderr` carries messages for the user. The work of the larger commands is in crates of its own:
+//! [`pillion_check`], [`pillion_preview`] (`inject`, `explain`, `plan`), [`pillion_install`] (`manifest`, `schema`) and
+//! [`pillion_cluster`] (`status`, `rollout`).
+//!
+//! It never decides about a SidecarSet, a Pod or a rollout: it reads arguments, calls and prints.
 //!
 //! The feature `server`, on by default, adds the commands `serve` and `controller`. All others run wherever Rust's
 //! standard library does.
+//!
+//! Start with [`args`], which has the list of commands, and the module of a command.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -14,8 +19,6 @@ pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
 pub mod files;
-pub mod module;
-pub mod preview;
 
 use std::ffi::OsString;
 use std::io::Write as _;

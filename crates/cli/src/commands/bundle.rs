@@ -12,13 +12,13 @@ use pillion_install::settings;
 use pillion_install::unread;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
+use pillion_preview::Inputs;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_terminal::output::{DataFormat, Output};
 use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use crate::files;
-use crate::preview::{self, Inputs};
 
 const ABOUT: &str = "\
 Compile SidecarSets into one text for settings.bundle.
@@ -88,7 +88,7 @@ fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Stat
     let settings::Given { value: base, origin, .. } =
         args.settings.as_deref().map(settings::with_policy).transpose()?.unwrap_or_default();
     let paths = if args.settings.is_some() && args.inputs.is_empty() { Vec::new() } else { args.inputs.paths()? };
-    let Some(manifests) = preview::manifests(&paths, args.inputs.recursive, terminal)? else {
+    let Some(manifests) = pillion_preview::manifests(&paths, args.inputs.recursive, terminal)? else {
         return Ok((String::new(), Status::Failed));
     };
     let unknown = origin.as_ref().map(unread::unknown_fields_in_settings).unwrap_or_default();

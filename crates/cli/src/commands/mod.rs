@@ -11,7 +11,6 @@ pub mod inject;
 pub mod man;
 pub mod manifest;
 pub mod plan;
-mod prepared;
 pub mod probe;
 pub mod rollout;
 pub mod run;

@@ -7,11 +7,11 @@ use pillion_install::installation::Installation;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_plan::bundle::CONDITION;
+use pillion_preview::Webhooks;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::enforcer;
-use crate::preview::Webhooks;
 
 /// What the cluster says about a Pod that lacks a container. What may not be read is `None`.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use pillion_kubernetes::json;
 use pillion_terminal::Terminal;
 use serde_json::Value;
 
-use crate::preview::{Accounts, Assume, Manifests, Note};
+use pillion_preview::{Accounts, Assume, Manifests, Note};
 
 /// An open session.
 pub(super) struct Session {

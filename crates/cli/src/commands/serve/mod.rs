@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_host::{CodeCache, LogLevel, LogLine, Module};
 use pillion_install::settings;
+use pillion_preview::module;
 use pillion_terminal::units::{Size, Span};
 use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
@@ -21,7 +22,6 @@ use tokio::sync::watch;
 use self::options::Options;
 use crate::daemon::logging;
 use crate::daemon::signals::Signals;
-use crate::module;
 
 const ABOUT: &str = "\
 Serve the policy to API servers, without Kubewarden.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_yaml::{Part, Tree, is_marker};
 
-use crate::commands::prepared::Parsed;
+use crate::prepared::Parsed;
 
 /// A part of a text: one document with its marker and comments, or text without a document.
 #[derive(Debug)]

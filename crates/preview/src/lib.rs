@@ -1,12 +1,26 @@
-//! Previews of the policy's answers: runs the built-in module with settings and a cluster assembled from manifests.
+//! What a Pod gets, and what controllers would do, without a write.
+//!
+//! A [`Preview`] runs the built-in module ([`module`]) with settings and a cluster assembled from manifests, with a real
+//! cluster behind them if the user asks for it. [`inject`] shows manifests with their sidecars, [`explain`] the reasons,
+//! and [`plan`] the writes of the controllers.
+//!
+//! It never writes to a cluster, and decides nothing that the module or the controllers decide.
+//!
+//! Start with [`Preview`] and [`prepared`], which reads what [`inject`] and [`explain`] are about.
+#![forbid(unsafe_code)]
 
 mod accounts;
 mod args;
 mod cluster;
+pub mod explain;
+pub mod inject;
 mod kept;
 mod lookup;
+pub mod module;
 mod of_cluster;
+pub mod plan;
 mod policy;
+pub mod prepared;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -32,7 +46,6 @@ pub use self::lookup::{Answers, context, pod_request};
 pub use self::of_cluster::with_cluster;
 pub use self::policy::{Heed, doubts};
 pub use self::webhooks::{NotAsked, Webhooks};
-use crate::module;
 
 /// A policy and a cluster that judge Pods.
 pub struct Preview {

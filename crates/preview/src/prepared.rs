@@ -8,7 +8,7 @@ use pillion_install::settings::{self, Assembled};
 use pillion_install::unread;
 use pillion_terminal::Terminal;
 
-use crate::preview::{self, Inputs, Manifests, Preview, Situation, Webhooks};
+use crate::{Inputs, Manifests, Preview, Situation, Webhooks};
 
 /// A part of a file with objects to judge.
 pub trait Parsed: Sized {
@@ -58,11 +58,11 @@ impl<T: Parsed> Prepared<T> {
         let settings::Given { mut value, policy, origin } =
             situation.settings.as_deref().map(settings::with_policy).transpose()?.unwrap_or_default();
         let misspelt = origin.as_ref().map(unread::unknown_fields_in_settings).unwrap_or_default();
-        let given = preview::read(&paths, inputs.recursive, terminal, T::parse)?;
-        let beside = preview::read(&situation.sidecar_sets, inputs.recursive, terminal, manifest::parse)?;
+        let given = crate::read(&paths, inputs.recursive, terminal, T::parse)?;
+        let beside = crate::read(&situation.sidecar_sets, inputs.recursive, terminal, manifest::parse)?;
         let (Some(given), Some(beside)) = (given, beside) else { return Ok(None) };
         let objects = || given.iter().flat_map(T::objects);
-        if !preview::is_understood(&beside, objects(), terminal) {
+        if !crate::is_understood(&beside, objects(), terminal) {
             return Ok(None);
         }
         if let (Some(reader), None) = (&reader, &situation.settings) {
@@ -71,14 +71,14 @@ impl<T: Parsed> Prepared<T> {
         // Objects to judge come last: they win over objects of the same name beside them.
         let all = || beside.iter().chain(objects());
         let mut settings = settings::assemble_beside(value, all()).read_from(origin);
-        let cluster = preview::cluster_of(all(), situation, reader.clone());
+        let cluster = crate::cluster_of(all(), situation, reader.clone());
         if let Some(reader) = &reader {
-            settings = preview::with_cluster(settings, &cluster, reader, terminal)?;
+            settings = crate::with_cluster(settings, &cluster, reader, terminal)?;
         }
         // The policy that the user gives stands for the one of the cluster, its selectors included.
         let webhooks = Webhooks::read(all(), reader.as_deref().filter(|_| policy.is_none()), terminal)?;
-        let doubts = policy.iter().flat_map(preview::doubts).chain(webhooks.doubts()).collect();
-        let module = preview::module(terminal)?;
+        let doubts = policy.iter().flat_map(crate::doubts).chain(webhooks.doubts()).collect();
+        let module = crate::module(terminal)?;
         let preview = Preview::new(module, settings.value.clone(), Arc::clone(&cluster), situation)
             .under(policy)
             .asked_by(webhooks);

@@ -16,7 +16,7 @@ use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_workload::{self as workload, label, shape};
 use serde_json::Value;
 
-use crate::preview::{Manifests, NotAsked, Preview, context, pod_request, unasked};
+use crate::{Manifests, NotAsked, Preview, context, pod_request, unasked};
 
 /// A Pod to explain.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::object::{self, Shape, Verdict};
-use crate::preview::{self, Preview, Situation};
+use crate::{Preview, Situation};
 
 /// A set that shares mounts and selects every Pod with the label `tier: any`.
 fn agent() -> Value {
@@ -28,7 +28,7 @@ fn agent() -> Value {
 fn previewed(settings: Value) -> Preview {
     let situation =
         Situation { namespace: "default".to_owned(), assume_service_accounts: true, ..Situation::default() };
-    let cluster = preview::cluster_of(std::iter::empty::<&Manifest>(), &situation, None);
+    let cluster = crate::cluster_of(std::iter::empty::<&Manifest>(), &situation, None);
     Preview::new(crate::module::load().unwrap(), settings, cluster, &situation)
 }
 

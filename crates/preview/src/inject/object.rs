@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::documents::Document;
 use super::timestamp;
-use crate::preview::{Admission, Preview};
+use crate::{Admission, Preview};
 
 /// An object to print.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use pillion_install::tuning::{Choice, Running, Tuning};
 use pillion_terminal::Terminal;
 use serde_json::Value;
 
-use super::Args;
+use super::Options;
 
 /// The settings and the controllers that a plan is made for.
 pub(super) struct Subject {
@@ -24,15 +24,15 @@ pub(super) struct Subject {
 
 /// Returns the settings and controllers that the options name. With `--cluster` and without settings, what the options
 /// do not name is that of the installation in the cluster; tells people so.
-pub(super) fn subject(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Subject> {
+pub(super) fn subject(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<Subject> {
     const REMEDY: &str = "give a file with --settings";
-    let (mut choice, tuning) = (args.choice.clone(), args.tuning.clone());
+    let (mut choice, tuning) = (options.choice.clone(), options.tuning.clone());
     let keeps_bundle = !choice.controllers.contains(&Item::Off(Name::Bundle));
     if let Some(path) = &choice.settings {
         let settings = settings::of_files(path)?;
         return Ok(Subject { settings, choice, tuning, bundle_is_kept: keeps_bundle });
     }
-    let Some(reader) = args.connection.reader()? else {
+    let Some(reader) = options.connection.reader()? else {
         let error = choice.settings().err().unwrap_or_else(|| anyhow!("no settings"));
         bail!("{error}; with --cluster, they are those of the installation in the cluster");
     };
