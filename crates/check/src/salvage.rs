@@ -1,11 +1,10 @@
 //! Decodes the valid fields of an object that cannot be decoded as a whole. The module stops after decoding errors;
 //! `check` goes on.
 
+use pillion_documents::locate::resolve;
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_yaml::token;
 use serde_json::Value;
-
-use pillion_documents::locate::resolve;
 
 /// The maximum number of attempts to decode an object. Each removes something, so most objects need fewer.
 const ROUNDS: usize = 32;

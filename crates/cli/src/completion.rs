@@ -18,9 +18,8 @@ use clap_complete::env::Shells;
 use pillion_cluster::rollouts::inventory;
 use pillion_cluster::rollouts::sets;
 use pillion_cluster::{Kind, Kubeconfig, Reader};
-use pillion_kubernetes::json;
-
 use pillion_install::installation;
+use pillion_kubernetes::json;
 
 /// The environment variable that says which shell asks.
 pub const VARIABLE: &str = "PILLION_COMPLETE";

@@ -15,7 +15,6 @@ use pillion_controller::{
     account_permissions, bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller,
 };
 use pillion_plan::merged::Times;
-
 use pillion_terminal::units::Span;
 
 /// The controllers to run, and the settings.

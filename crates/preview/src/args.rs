@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
+use pillion_cluster::Connection;
 use pillion_documents::manifest::{self, Source};
 use pillion_terminal::Terminal;
-
-use pillion_cluster::Connection;
 
 /// The manifests to read.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use pillion_cluster::{Kind, Reader, Trouble};
 use pillion_documents::objects::{self, Objects};
 use pillion_host::{Cluster, ClusterError, ResourceRequest};
 use pillion_kubernetes::json;
 use serde_json::Value;
-
-use pillion_cluster::{Kind, Reader, Trouble};
 
 /// Answers look-ups from manifests, and from the cluster behind them if there is one. Assumes that every Namespace
 /// exists: the API server creates no Pod in a missing one.

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-
 use pillion_terminal::{Status, Terminal};
 
 const EXAMPLES: &str = "\

@@ -2,10 +2,9 @@
 
 use anyhow::bail;
 use clap::ValueEnum;
+use pillion_install::schema;
 use pillion_terminal::output;
 use pillion_terminal::{Status, Terminal};
-
-use pillion_install::schema;
 
 const EXAMPLES: &str = "Examples:
   pillion schema

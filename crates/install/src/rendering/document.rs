@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
+use pillion_terminal::wrap::wrapped;
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
-
-use pillion_terminal::wrap::wrapped;
 
 /// The maximum width of a comment line.
 const COLUMNS: usize = 118;

@@ -7,7 +7,6 @@ pub mod status;
 mod undo;
 
 use clap::Subcommand;
-
 use pillion_terminal::{Status, Terminal};
 
 const ABOUT: &str = "\

@@ -1,11 +1,10 @@
 //! `pillion rollout pause` and `resume`: `spec.updateStrategy.paused`.
 
-use pillion_kubernetes::json;
-use pillion_terminal::{Status, Terminal};
-
 use pillion_cluster::rollouts::sets::SetName;
 use pillion_cluster::rollouts::strategy;
 use pillion_cluster::{Change, Forced, Writing, concluded};
+use pillion_kubernetes::json;
+use pillion_terminal::{Status, Terminal};
 
 const PAUSE: &str = "\
 Stop the upgrade of further Pods.

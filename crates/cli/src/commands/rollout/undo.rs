@@ -4,6 +4,7 @@ use anyhow::{Context as _, anyhow};
 use pillion_cluster::rollouts::sets::SetName;
 use pillion_cluster::{Change, DryRun, Forced, Kind, Refusal, Writer, Writing, concluded};
 use pillion_documents::diff;
+use pillion_install::installation::SystemNamespace;
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
 use pillion_rollout::history::{self, Revision};
@@ -16,8 +17,6 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_terminal::{Status, Terminal};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Map, Value, json};
-
-use pillion_install::installation::SystemNamespace;
 
 const ABOUT: &str = "\
 Write the sidecars of an earlier revision into a SidecarSet.

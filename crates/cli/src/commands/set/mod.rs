@@ -1,6 +1,9 @@
 //! `pillion set`: single fields of a SidecarSet.
 
 use clap::Subcommand;
+use pillion_cluster::rollouts::sets::SetName;
+use pillion_cluster::rollouts::strategy;
+use pillion_cluster::{Change, Forced, Refusal, Writing, concluded};
 use pillion_kubernetes::field::{FieldError, joined};
 use pillion_kubernetes::json;
 use pillion_rollout::amount::Amount;
@@ -8,10 +11,6 @@ use pillion_sidecarset::sidecar_set::decode::decode;
 use pillion_sidecarset::validation;
 use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
-
-use pillion_cluster::rollouts::sets::SetName;
-use pillion_cluster::rollouts::strategy;
-use pillion_cluster::{Change, Forced, Refusal, Writing, concluded};
 
 const ABOUT: &str = "\
 Set a field of the updateStrategy of a SidecarSet, as `kubectl set` does for other objects.

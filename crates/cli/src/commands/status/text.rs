@@ -3,17 +3,16 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use pillion_inject::matching::opt_out::OPT_OUT_OF;
-use pillion_kubernetes::json;
-use pillion_kubernetes::time::Timestamp;
-use pillion_terminal::{ERROR, WARNING};
-use serde_json::Value;
-
 use pillion_cluster::rollouts::age;
 use pillion_cluster::rollouts::report::{Drift, Field, Group, Report, Without};
 use pillion_cluster::rollouts::standing::RolloutState;
 use pillion_cluster::rollouts::summary::{Summary, plain};
 use pillion_cluster::rollouts::table::{Cell, Table};
+use pillion_inject::matching::opt_out::OPT_OUT_OF;
+use pillion_kubernetes::json;
+use pillion_kubernetes::time::Timestamp;
+use pillion_terminal::{ERROR, WARNING};
+use serde_json::Value;
 
 const HEAD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use pillion_cluster::{Kind, WriteError, Writer};
+use pillion_install::rendering::crd;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
-
-use pillion_install::rendering::crd;
 
 use super::MANAGER;
 

@@ -4,7 +4,6 @@ use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-
 use pillion_terminal::Terminal;
 
 /// How often the bar is drawn.
