@@ -3,7 +3,7 @@
 //! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
 //! `stdout` carries data; `stderr` carries messages for the user. The work of the larger commands is in crates of its own:
 //! [`pillion_check`], [`pillion_preview`] (`inject`, `explain`, `plan`), [`pillion_install`] (`manifest`, `schema`) and
-//! [`pillion_cluster`] (`status`, `rollout`).
+//! [`pillion_verbs`] (`status`, `rollout`, `set`).
 //!
 //! It never decides about a SidecarSet, a Pod or a rollout: it reads arguments, calls and prints.
 //!
@@ -77,9 +77,9 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         #[cfg(feature = "server")]
         Command::Controller(args) => commands::controller::run(args, terminal),
         Command::Plan(args) => commands::plan::run(args, terminal),
-        Command::Status(args) => commands::status::run(args, terminal),
-        Command::Rollout(args) => commands::rollout::run(args, terminal),
-        Command::Set(args) => commands::set::run(args, terminal),
+        Command::Status(args) => pillion_verbs::status::run(args, terminal),
+        Command::Rollout(args) => pillion_verbs::rollout::run(args, terminal),
+        Command::Set(args) => pillion_verbs::set::run(args, terminal),
         Command::Probe(args) => commands::probe::run(args, terminal),
         Command::Uninstall(args) => commands::uninstall::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),

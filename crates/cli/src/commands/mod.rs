@@ -12,13 +12,10 @@ pub mod man;
 pub mod manifest;
 pub mod plan;
 pub mod probe;
-pub mod rollout;
 pub mod run;
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod serve;
-pub mod set;
-pub mod status;
 pub mod uninstall;
 
 use pillion_terminal::{Status, Terminal};

@@ -26,7 +26,7 @@ use pillion_yaml::{self as yaml, Tree};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::commands::status::{RolloutContext, or_warning};
+use crate::status::{RolloutContext, or_warning};
 
 /// The long description.
 pub(super) const ABOUT: &str = "\

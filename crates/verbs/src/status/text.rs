@@ -197,12 +197,7 @@ fn drifts(drift: &Drift, report: &Report, is_wide: bool, out: &mut dyn Write) ->
 }
 
 /// Prints fields that differ as a table.
-pub(in crate::commands) fn table_of(
-    fields: &[Field],
-    is_wide: bool,
-    indent: usize,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(crate) fn table_of(fields: &[Field], is_wide: bool, indent: usize, out: &mut dyn Write) -> io::Result<()> {
     let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), |value| short(value, is_wide));
     let row = |field: &Field| {
         [field.path.clone(), shown(&field.before), shown(&field.after), field.takes.text().to_owned()]

@@ -13,7 +13,7 @@ use pillion_terminal::units::Span;
 use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
-use crate::commands::status::Rollouts;
+use crate::status::Rollouts;
 
 /// The long description.
 pub(super) const ABOUT: &str = "\
