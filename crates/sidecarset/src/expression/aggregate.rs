@@ -66,14 +66,17 @@ pub struct Aggregate {
 }
 
 /// A section of `resources` and of `resourcesExpr`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// The most that a container may use.
     Limits,
+    /// What is set aside for a container.
     Requests,
 }
 
 impl Section {
-    pub(super) const fn key(self) -> &'static str {
+    /// Returns the name of the section.
+    pub const fn key(self) -> &'static str {
         match self {
             Self::Limits => "limits",
             Self::Requests => "requests",
