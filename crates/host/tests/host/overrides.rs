@@ -149,17 +149,24 @@ fn ovr7_an_override_reaches_no_other_container() {
     assert_eq!(answer.warnings.unwrap().len(), 2);
 }
 
-/// Attack: a webhook that runs later overrides the sidecar by hand, or writes the annotation after the injection.
+/// Attack: a webhook that runs later writes an annotation that admission would have refused.
 #[rstest]
-#[case::by_hand(|pod: &mut Value| pod["spec"]["containers"][1]["image"] = "example.com/agent:2".into())]
-#[case::a_variable(|pod: &mut Value| pod["spec"]["containers"][1]["env"][0]["value"] = "debug".into())]
-#[case::the_annotation_alone(|pod: &mut Value| pod["metadata"]["annotations"][AGENT] = r#"{"imageTag":"2"}"#.into())]
-#[case::an_annotation_out_of_bounds(|pod: &mut Value| pod["metadata"]["annotations"][AGENT] = r#"{"imageTag":"3"}"#.into())]
-fn ovr8_the_twin_asserts_what_the_pod_may_override(#[case] attack: fn(&mut Value)) {
+#[case::out_of_bounds(r#"{"imageTag":"3"}"#)]
+#[case::unreadable(r#"{"command":["sh"]}"#)]
+fn ovr6_the_twin_refuses_what_is_not_allowed(#[case] asked: &str) {
     let mut injected = admit(&pod(&json!({})), &json!({}), &sets("Refuse"), "Inject").mutated_object.unwrap();
-    attack(&mut injected);
+    injected["metadata"]["annotations"][AGENT] = asked.into();
     let twin = admit(&injected, &json!({}), &sets("Refuse"), "Assert");
-    assert!(!twin.accepted, "{twin:?}");
+    assert!(!twin.accepted && twin.message.unwrap().contains(AGENT));
+}
+
+/// Attack: a manifest brings the sidecar with a value that its annotation does not ask for.
+#[test]
+fn ovr8_a_sidecar_that_a_manifest_brings_is_replaced() {
+    let mut brought = admit(&pod(&json!({})), &json!({}), &sets("Refuse"), "Inject").mutated_object.unwrap();
+    brought["spec"]["containers"][1]["image"] = "example.com/agent:2".into();
+    let answer = admit(&brought, &json!({}), &sets("Refuse"), "Inject");
+    assert_eq!(shown(&answer.mutated_object.unwrap(), "agent"), ["128Mi", "info", "example.com/agent:1"]);
 }
 
 /// Attack: another SidecarSet writes the annotation into the Pods that it matches.

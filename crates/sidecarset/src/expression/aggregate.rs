@@ -82,6 +82,15 @@ impl Section {
             Self::Requests => "requests",
         }
     }
+
+    /// Returns the other section.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Limits => Self::Requests,
+            Self::Requests => Self::Limits,
+        }
+    }
 }
 
 /// An amount of cpu or memory, or `None` if the container names none.

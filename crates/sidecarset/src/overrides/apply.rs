@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use pillion_kubernetes::json::{self, Object};
+use pillion_kubernetes::quantity::Quantity;
 use serde_json::{Value, json};
 
+use crate::expression::{Section, Slot};
 use crate::image;
 use crate::pod;
 use crate::sidecar::List;
@@ -61,18 +63,59 @@ fn write(container: &mut Value, fields: &BTreeMap<Field, String>) {
     for (field, value) in fields {
         write_field(container, field, value);
     }
+    for field in fields.keys() {
+        if let Field::Amount(section, slot) = *field
+            && !fields.contains_key(&Field::Amount(section.other(), slot))
+        {
+            take_along(container, section, slot);
+        }
+    }
+}
+
+/// Keeps the request at most as high as the limit, as Kubernetes wants it, after one of them was overridden: the other one
+/// follows.
+fn take_along(container: &mut Object, overridden: Section, slot: Slot) {
+    let is_computed = container.get("resourcesPolicy").is_some_and(Value::is_object);
+    let Some(amounts) = amounts_mut(container) else { return };
+    let amount = |section: Section| json::at(amounts.get(section.key())?, &[slot.variable()]).cloned();
+    let (Some(value), Some(other)) = (amount(overridden), amount(overridden.other())) else { return };
+    let followed = if is_computed {
+        let bound = if overridden == Section::Limits { "min" } else { "max" };
+        let (Some(expression), Some(value)) = (other.as_str().filter(|text| !text.is_empty()), value.as_str()) else {
+            return;
+        };
+        format!("{bound}({expression}, {value})").into()
+    } else {
+        let [limit, request] = match overridden {
+            Section::Limits => [&value, &other],
+            Section::Requests => [&other, &value],
+        };
+        let (Ok(limit), Ok(request)) = (Quantity::from_json(limit), Quantity::from_json(request)) else { return };
+        if request <= limit {
+            return;
+        }
+        value
+    };
+    if let Some(amounts) = json::object_mut(amounts, overridden.other().key()) {
+        amounts.insert(slot.variable().to_owned(), followed);
+    }
+}
+
+/// Returns where a container has its amounts. What a `resourcesPolicy` computes replaces the resources (EXPR-3), and an
+/// amount is an expression, too.
+fn amounts_mut(container: &mut Object) -> Option<&mut Object> {
+    if container.get("resourcesPolicy").is_some_and(Value::is_object) {
+        json::object_mut(json::object_mut(container, "resourcesPolicy")?, "resourcesExpr")
+    } else {
+        json::object_mut(container, "resources")
+    }
 }
 
 fn write_field(container: &mut Object, field: &Field, value: &str) {
     match field {
         Field::Amount(section, slot) => {
-            // What a resourcesPolicy computes replaces the resources (EXPR-3). An amount is an expression, too.
-            let policy = container.get_mut("resourcesPolicy").and_then(Value::as_object_mut);
-            let amounts = match policy {
-                Some(policy) => json::object_mut(policy, "resourcesExpr"),
-                None => json::object_mut(container, "resources"),
-            };
-            if let Some(amounts) = amounts.and_then(|amounts| json::object_mut(amounts, section.key())) {
+            let amounts = amounts_mut(container).and_then(|amounts| json::object_mut(amounts, section.key()));
+            if let Some(amounts) = amounts {
                 amounts.insert(slot.variable().to_owned(), value.into());
             }
         }

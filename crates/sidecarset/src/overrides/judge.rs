@@ -179,6 +179,7 @@ pub fn judge(set: &SidecarSet, rules: Option<&Rules>, annotations: &Annotations<
         if let Some(text) = own(container) {
             ask(By::Pod, Asked::parse(text));
         }
+        let first = overrides.len();
         overrides.extend(asked.into_iter().map(|(field, (value, by))| {
             let is_source = by == By::Namespace || rules.from.contains(&Source::Pod);
             let ruling = if is_source {
@@ -188,6 +189,7 @@ pub fn judge(set: &SidecarSet, rules: Option<&Rules>, annotations: &Annotations<
             };
             Override { container: container.to_owned(), field: Some(field), by, ruling }
         }));
+        keep_requests_below_limits(overrides.get_mut(first..).unwrap_or_default());
     }
     Judged { out_of_bounds: rules.out_of_bounds, overrides }
 }
@@ -250,6 +252,29 @@ fn within_bounds(value: String, (section, slot): (Section, Slot), allowed: &Allo
     Ruling::OutOfBounds {
         problem: format!("is {value}, the SidecarSet allows {in_words}"),
         nearest: Some(nearest.to_string()),
+    }
+}
+
+/// Rules out requests above the limit that is asked for as well.
+fn keep_requests_below_limits(of_container: &mut [Override]) {
+    let amount = |section: Section, slot: Slot, all: &[Override]| {
+        let field = Some(Field::Amount(section, slot));
+        let index = all.iter().position(|one| one.field == field)?;
+        let text = all.get(index)?.value()?.to_owned();
+        Some((index, Quantity::parse(&text).ok()?, text))
+    };
+    for slot in [Slot::Cpu, Slot::Memory] {
+        let of = |section| amount(section, slot, of_container);
+        let (Some((_, limit, limit_text)), Some((index, request, text))) = (of(Section::Limits), of(Section::Requests))
+        else {
+            continue;
+        };
+        if request > limit
+            && let Some(above) = of_container.get_mut(index)
+        {
+            let problem = format!("is {text}, above the limit {limit_text}");
+            above.ruling = Ruling::OutOfBounds { problem, nearest: Some(limit_text) };
+        }
     }
 }
 

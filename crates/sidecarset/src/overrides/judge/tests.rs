@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::super::Values;
 use super::*;
+use crate::expression::{Aggregate, ResourcesPolicy};
 
 const KEY: &str = "overrides.pillion.dev/agent";
 
@@ -77,6 +78,10 @@ fn shown(judged: &Judged) -> Vec<String> {
     json!({"resources": {"limits": {"memory": "0"}}}),
     &["of the Pod: resources.limits.memory is no limit, the SidecarSet allows up to 1Gi -> 1Gi"]
 )]
+#[case::a_request_above_the_limit(
+    json!({"resources": {"limits": {"memory": "64Mi"}, "requests": {"memory": "96Mi"}}}),
+    &["resources.limits.memory=64Mi", "of the Pod: resources.requests.memory is 96Mi, above the limit 64Mi -> 64Mi"]
+)]
 #[case::another_value(
     json!({"env": {"LEVEL": "trace"}}),
     &[r#"of the Pod: env[LEVEL] is "trace", which is not of the allowed form debug|info"#]
@@ -132,14 +137,14 @@ fn ovr4_the_pod_counts_before_istio_and_its_namespace() {
     let pod =
         json!({KEY: limit("64Mi"), "sidecar.istio.io/proxyMemoryLimit": "96Mi", "sidecar.istio.io/proxyCPU": "70m"});
     let namespace = json!({
-        KEY: json!({"resources": {"limits": {"memory": "128Mi", "cpu": "60m"}, "requests": {"cpu": "55m"}}}).to_string(),
+        KEY: json!({"resources": {"limits": {"memory": "128Mi", "cpu": "90m"}, "requests": {"cpu": "55m"}}}).to_string(),
     });
     let all = judged(&set(&istio), &pod, &namespace);
     let found: Vec<_> = all.overrides.iter().map(|it| (it.by, it.value().unwrap(), it.annotation())).collect();
     assert_eq!(
         found,
         [
-            (By::Namespace, "60m", KEY.to_owned()),
+            (By::Namespace, "90m", KEY.to_owned()),
             (By::Pod, "64Mi", KEY.to_owned()),
             (By::Istio("sidecar.istio.io/proxyCPU"), "70m", "sidecar.istio.io/proxyCPU".to_owned()),
         ]
@@ -212,8 +217,40 @@ fn ovr8_an_amount_takes_the_place_of_an_expression() {
     Values::from(&judged).apply_to(&mut original);
     assert_eq!(
         original.as_value()["spec"]["containers"][0]["resourcesPolicy"]["resourcesExpr"],
-        json!({"limits": {"cpu": "250m", "memory": "memory"}, "requests": {"memory": "64Mi"}})
+        json!({"limits": {"cpu": "250m", "memory": "max(memory, 64Mi)"}, "requests": {"memory": "64Mi"}})
     );
+}
+
+#[rstest]
+#[case::a_lower_limit("limits", "32Mi", ["32Mi", "32Mi"])]
+#[case::a_limit_above_the_request("limits", "512Mi", ["512Mi", "64Mi"])]
+#[case::a_higher_request("requests", "512Mi", ["512Mi", "512Mi"])]
+#[case::a_request_below_the_limit("requests", "96Mi", ["256Mi", "96Mi"])]
+fn ovr8_a_limit_takes_its_request_along_and_the_other_way_round(
+    #[case] section: &str,
+    #[case] amount: &str,
+    #[case] expected: [&str; 2],
+    #[values(false, true)] is_computed: bool,
+) {
+    let mut original = set(&json!({}));
+    let container = &mut original.as_value_mut()["spec"]["containers"][0];
+    let amounts = json!({"limits": {"memory": "256Mi"}, "requests": {"memory": "64Mi"}});
+    let path = if is_computed {
+        container["resourcesPolicy"] = json!({"targetContainersMode": "sum", "resourcesExpr": amounts});
+        "resourcesPolicy"
+    } else {
+        container["resources"] = amounts;
+        "resources"
+    };
+    let asked = json!({KEY: json!({"resources": {section: {"memory": amount}}}).to_string()});
+    Values::from(&judged(&original, &asked, &json!({}))).apply_to(&mut original);
+    let value = &original.as_value()["spec"]["containers"][0][path];
+    let resources = if is_computed {
+        ResourcesPolicy::from_json(value).unwrap().evaluate(&Aggregate::default()).unwrap()
+    } else {
+        value.clone()
+    };
+    assert_eq!(["limits", "requests"].map(|section| resources[section]["memory"].as_str().unwrap()), expected);
 }
 
 #[test]
