@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_identity::decision::Decision;
 use pillion_inject::matching::opt_out::OptedOut;
+use pillion_inject::matching::overrides::Overrides;
 
 /// The `SidecarSet`s whose sidecars are in the Pod, ascending, joined by commas.
 pub(crate) const INJECTED_SIDECAR_SETS: &str = "injected-sidecarsets";
@@ -15,6 +16,8 @@ pub const INJECTED_SERVICE_ACCOUNTS: &str = "injected-serviceaccounts";
 pub const SKIPPED_SERVICE_ACCOUNTS: &str = "skipped-serviceaccounts";
 /// The `SidecarSet`s that match the Pod and that it or its Namespace leaves out, ascending, joined by commas.
 pub const OPTED_OUT_SIDECAR_SETS: &str = "opted-out-sidecarsets";
+/// The fields of sidecars that the Pod or its Namespace overrides, as `set/container:field`, joined by commas.
+pub const OVERRIDDEN: &str = "overridden-sidecars";
 /// The containers that get the token of the Pod's own account, joined by commas, if not all do (TCN-7).
 pub const TOKEN_CONTAINERS: &str = "token-containers";
 /// The reason why the ConfigMap of `bundleRef` could not be used.
@@ -39,6 +42,17 @@ pub fn opted_out(opted_out: &[OptedOut]) -> BTreeMap<&'static str, String> {
     let names: BTreeSet<&str> = left_out.map(|one| one.sidecar_set.as_str()).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(",");
     if names.is_empty() { BTreeMap::new() } else { BTreeMap::from([(OPTED_OUT_SIDECAR_SETS, names)]) }
+}
+
+/// Returns the annotation about the fields of sidecars that are overridden (OVR-7); none if none is. Values of variables
+/// may be nobody else's business, so it has no values.
+pub fn overridden(overrides: &Overrides) -> BTreeMap<&'static str, String> {
+    let fields = overrides.of_sidecars.iter().filter(|one| one.of.value().is_some()).filter_map(|one| {
+        let field = one.of.field.as_ref()?;
+        Some(format!("{}/{}:{field}", one.sidecar_set, one.of.container))
+    });
+    let fields = fields.collect::<Vec<_>>().join(",");
+    if fields.is_empty() { BTreeMap::new() } else { BTreeMap::from([(OVERRIDDEN, fields)]) }
 }
 
 /// Adds annotations about the `SidecarSet`s with and without an identity.

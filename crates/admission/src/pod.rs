@@ -139,7 +139,8 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     let accounts_in = if namespace.is_empty() { query.namespace.to_owned() } else { namespace.to_owned() };
     let compiled: Vec<CompiledSet<'_>> = sidecar_sets.iter().map(CompiledSet::new).collect();
     let rules = &settings.service_accounts;
-    let Selection { sets, left_out, opted_out, mut reasons } = matching::select(&compiled, query, context.sources());
+    let Selection { sets, left_out, opted_out, overrides, mut reasons } =
+        matching::select(&compiled, query, context.sources());
     let identities = Identities::collect(&sets, gate).and_then(|of| of.fit(&sets, &rules.trusted_csi_drivers));
     let mut identities = identities.unwrap_or_else(|more| {
         reasons.extend(more);
@@ -170,8 +171,10 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
         }
     }
     // The mutating policy has already told about the Pod.
-    let opted_out = if settings.role == Role::Assert { Vec::new() } else { opted_out };
+    let (opted_out, overrides) =
+        if settings.role == Role::Assert { Default::default() } else { (opted_out, overrides) };
     let left_out = left_out.iter().map(LeftOut::to_string).chain(opted_out.iter().map(OptedOut::to_string));
+    let left_out = left_out.chain(overrides.warnings());
     if sets.is_empty() && identities.leave_tokens_alone() {
         reasons.extend(pod_identity::without(request.object));
         let told = if settings.role == Role::Assert { Vec::new() } else { identities.warnings };
@@ -198,6 +201,7 @@ fn admitted(creation: PodCreation<'_>, context: Context<'_>) -> Result<Outcome, 
     };
     let mut audit = audit::injected(&injected.sidecars);
     audit.extend(audit::opted_out(&opted_out));
+    audit.extend(audit::overridden(&overrides));
     injected.warnings.extend(left_out);
     injected.warnings.extend(identities.warnings.iter().cloned());
     if identities.leave_tokens_alone() {

@@ -42,6 +42,8 @@ pub enum Kind {
     AnnotationMerge,
     /// Refused: the Pod's record of earlier injections cannot be read.
     Records,
+    /// Refused: the Pod or its Namespace overrides what the SidecarSet does not allow.
+    Override,
     /// Refused: two containers have the same name.
     NameTaken,
     /// Refused: the resources of a sidecar cannot be computed.
@@ -74,6 +76,9 @@ impl Kind {
         let kinds = [
             ("spec.namespaceSelector", Self::NamespaceUnreadable),
             ("metadata.annotations[pillion.dev/opt-out]", Self::NamespaceUnreadable),
+            ("metadata.annotations[pillion.dev/overrides]", Self::NamespaceUnreadable),
+            ("metadata.annotations[overrides.pillion.dev/", Self::Override),
+            ("metadata.annotations[sidecar.istio.io/", Self::Override),
             ("spec.selector", Self::SelectorInvalid),
             ("spec.injectionStrategy", Self::Revision),
             ("spec.updateStrategy", Self::UpdateStrategy),
@@ -119,6 +124,7 @@ impl Kind {
             Self::UpdateStrategy => "UpdateStrategy",
             Self::AnnotationMerge => "AnnotationMerge",
             Self::Records => "Records",
+            Self::Override => "Override",
             Self::NameTaken => "NameTaken",
             Self::ResourcesPolicy => "ResourcesPolicy",
             Self::Identity => "Identity",
@@ -161,6 +167,7 @@ impl Kind {
             Self::UpdateStrategy => "INJ-4",
             Self::AnnotationMerge => "INJ-11",
             Self::Records => "INJ-13",
+            Self::Override => "OVR-6",
             Self::NameTaken => "DIFF-4",
             Self::ResourcesPolicy => "INJ-14",
         }

@@ -18,6 +18,7 @@ use pillion_inject::matching::precedence::replaces;
 use pillion_inject::matching::{Query, Selection};
 use pillion_kubernetes::lookup::Memo;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
+use pillion_sidecarset::overrides::Override;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
@@ -54,6 +55,8 @@ pub struct Explained {
     pub decision: Decision,
     /// The result of its request for an identity; absent if it asks for none or is not in effect.
     pub identity: Option<Identity>,
+    /// What came of the overrides of its sidecars, if it is injected.
+    pub overrides: Vec<Override>,
 }
 
 /// The decision on a `SidecarSet`.
@@ -139,7 +142,7 @@ fn sets(
 ) -> (Vec<Explained>, Option<PodIdentity>) {
     let compiled: Vec<CompiledSet<'_>> = context.sidecar_sets.iter().map(CompiledSet::new).collect();
     let sources = context.sources();
-    let Selection { sets: effective, left_out, opted_out, .. } =
+    let Selection { sets: effective, left_out, opted_out, overrides, .. } =
         pillion_inject::matching::select(&compiled, query, sources);
     let (pod_identity, identities) = identity::explain(asked, context, &effective, outcome);
     let mut all: Vec<Candidate<'_>> = compiled
@@ -168,10 +171,20 @@ fn sets(
         Verdict::Mutated(object) => object,
         Verdict::Unchanged | Verdict::Refused(_) => query.pod.as_value(),
     };
-    let explained = |candidate: &Candidate<'_>| Explained {
-        name: candidate.compiled.name.to_owned(),
-        decision: decision(candidate, &all, &effective, query, (context.settings.role, outcome, after)),
-        identity: identities.get(candidate.compiled.name).cloned(),
+    let overridden = |name: &str| {
+        let of_set = overrides.of_sidecars.iter().filter(|one| one.sidecar_set == name);
+        of_set.map(|one| one.of.clone()).collect()
+    };
+    let explained = |candidate: &Candidate<'_>| {
+        let name = candidate.compiled.name;
+        let decision = decision(candidate, &all, &effective, query, (context.settings.role, outcome, after));
+        let is_injected = matches!(decision, Decision::Injected(_));
+        Explained {
+            name: name.to_owned(),
+            decision,
+            identity: identities.get(name).cloned(),
+            overrides: if is_injected { overridden(name) } else { Vec::new() },
+        }
     };
     (all.iter().map(explained).collect(), pod_identity)
 }

@@ -8,6 +8,7 @@ use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_sidecarset::names;
+use pillion_sidecarset::overrides;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
@@ -98,6 +99,13 @@ impl<'a> Write<'a> {
             .about(self.set)
     }
 
+    /// OVR-9: the reason to refuse a Pod in whose sidecars a SidecarSet wants to override something.
+    fn of_overrides(&self, key: &str) -> Reason {
+        let problem = "no SidecarSet overrides a sidecar".to_owned();
+        let remedy = "remove the annotation from the SidecarSet, and change the sidecar itself";
+        Reason::new(Code::Invalid, self.field(key), problem, remedy).about(self.set)
+    }
+
     /// Returns the path of the annotation in the SidecarSet.
     fn field(&self, key: &str) -> String {
         let list = FieldPath::new("spec");
@@ -128,6 +136,8 @@ fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -
     let mut patched: Option<Object> = None;
     let mut reasons = too_long(&writes);
     reasons.extend(writes.get(names::TOKEN_CONTAINERS).into_iter().flatten().map(Write::of_token_containers));
+    let overriding = writes.iter().filter(|(key, _)| overrides::container_of(key).is_some());
+    reasons.extend(overriding.flat_map(|(key, writes)| writes.iter().map(|write| write.of_overrides(key))));
     if !reasons.is_empty() {
         return (None, reasons);
     }

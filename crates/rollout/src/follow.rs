@@ -11,6 +11,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::outcome::Reason;
 use pillion_plan::Step;
 use pillion_plan::restored::restored;
+use pillion_sidecarset::overrides::Values;
 use pillion_sidecarset::sidecar::List;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
@@ -108,8 +109,11 @@ pub fn following(observed: &Observed<'_>, round: &Round, judged: &[Judged]) -> F
             continue;
         }
         // Many Pods have the same amounts.
-        let key = (own.hash(), pod.amounts.as_ref(), by_autoscaler(&pod.metadata.annotations));
-        let sized = known.entry(key).or_insert_with_key(|(_, amounts, left)| SameAmounts::new(own, amounts, left));
+        let overridden = own.overridden(&pod.metadata);
+        let key = (own.hash(), pod.amounts.as_ref(), by_autoscaler(&pod.metadata.annotations), overridden);
+        let sized = known.entry(key);
+        let sized = sized
+            .or_insert_with_key(|(_, amounts, left, overridden)| SameAmounts::new(own, amounts, (left, overridden)));
         match sized.need.filter(|_| !is_answered(own, pod, sized, asked)) {
             None => failed.extend(obstacle(own, pod, sized).map(|obstacle| (position, obstacle))),
             Some(Need { restarts: false }) => free.push(position),
@@ -175,10 +179,10 @@ struct SameAmounts<'a> {
 }
 
 impl<'a> SameAmounts<'a> {
-    fn new(own: &RolloutTarget<'_>, amounts: &'a Amounts, left: &BTreeSet<&str>) -> Self {
+    fn new(own: &RolloutTarget<'_>, amounts: &'a Amounts, (left, overridden): (&BTreeSet<&str>, &Values)) -> Self {
         let restarts =
             |change: &ContainerResize| amounts.containers().any(|it| it.name == change.container && it.restarts);
-        let need = match changes(own, &amounts.to_pod(), left) {
+        let need = match changes(own, &amounts.to_pod(), (left, overridden)) {
             Ok(changes) => (!changes.is_empty()).then(|| Need { restarts: changes.iter().any(restarts) }),
             Err(_) => Some(Need { restarts: false }),
         };
@@ -194,10 +198,10 @@ impl<'a> SameAmounts<'a> {
 fn changes(
     own: &RolloutTarget<'_>,
     object: &Value,
-    left: &BTreeSet<&str>,
+    (left, overridden): (&BTreeSet<&str>, &Values),
 ) -> Result<Vec<ContainerResize>, Vec<Reason>> {
     let computed = computed(own);
-    resize::changes(own, object, |name| computed.contains(name) && !left.contains(name))
+    resize::changes(own, object, overridden, |name| computed.contains(name) && !left.contains(name))
 }
 
 /// Returns the record of a Pod that a resize which follows the app was refused.
@@ -246,7 +250,7 @@ pub fn plan(target: &RolloutTarget<'_>, object: &Value, manager: &str) -> Option
     let own = versions.get(target.recorded_hash(pod.records())).filter(|own| may_follow(own, &pod))?;
     let mut left = by_autoscaler(&pod.metadata.annotations);
     left.extend(by_resize(object, manager));
-    let planned = changes(own, object, &left).map(|changes| {
+    let planned = changes(own, object, (&left, &own.overridden(&pod.metadata))).map(|changes| {
         let resize = resize::step(&pod, changes);
         let is_outdated = resize.is_some() && refusal(own, &pod).is_some();
         let forget = is_outdated.then(|| resize::forget(&pod, &key_of_follower(own.name())));

@@ -28,6 +28,7 @@ pub mod left;
 pub mod method;
 pub mod observed;
 pub mod order;
+mod overridden;
 pub mod owner;
 pub mod pair;
 pub mod pod;

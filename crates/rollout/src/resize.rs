@@ -13,6 +13,7 @@ use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::quantity::Quantity;
 use pillion_plan::{Step, Subresource};
+use pillion_sidecarset::overrides::Values;
 use pillion_sidecarset::pod as pods;
 use pillion_sidecarset::sidecar::{List, is_long_running};
 use serde_json::{Value, json};
@@ -112,8 +113,8 @@ pub struct Resize {
 /// # Errors
 /// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
 pub fn plan(target: &RolloutTarget<'_>, object: &Value) -> Result<Resize, Vec<Reason>> {
-    let changes = changes(target, object, |_| true)?;
     let seen = Pod::decode(object).unwrap_or_default();
+    let changes = changes(target, object, &target.overridden(&seen.metadata), |_| true)?;
     let generation = json::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
     let before = seen.resize(target);
     let generation =
@@ -191,13 +192,15 @@ pub(crate) struct ContainerResize {
     operations: Vec<Value>,
 }
 
-/// Returns the changes that give the containers of the SidecarSet their cpu and memory: those of which `is_wanted` is true.
+/// Returns the changes that give the containers of the SidecarSet their cpu and memory, with what the Pod overrides: those
+/// of which `is_wanted` is true.
 ///
 /// # Errors
 /// The amounts of a `resourcesPolicy` cannot be computed for this Pod.
 pub(crate) fn changes(
     target: &RolloutTarget<'_>,
     object: &Value,
+    overridden: &Values,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<ContainerResize>, Vec<Reason>> {
     let own = without_injected(object);
@@ -212,8 +215,9 @@ pub(crate) fn changes(
         if names.is_empty() {
             continue;
         }
-        let computed = targets.resources(target.name(), (sidecar.list, sidecar.index, sidecar.container))?;
-        let wanted = computed.as_ref().or_else(|| json::at(sidecar.container, &["resources"]));
+        let container = overridden.in_container(sidecar.container);
+        let computed = targets.resources(target.name(), (sidecar.list, sidecar.index, &container))?;
+        let wanted = computed.as_ref().or_else(|| json::at(&container, &["resources"]));
         let Some(wanted) = wanted else { continue };
         for name in names {
             // A container of the SidecarSet may be a native sidecar of the Pod (NAT-5).

@@ -1,6 +1,6 @@
 //! What is rolled out: a version of a SidecarSet, and how its Pods get it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_inject::records::Records;
 use pillion_kubernetes::field::{FieldError, FieldPath};
@@ -8,6 +8,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::native::NativeSidecars;
+use pillion_sidecarset::overrides::Rules;
 use pillion_sidecarset::sidecar::{List, halves, is_native, is_pair};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::upgrades::Upgrades;
@@ -43,6 +44,8 @@ pub struct RolloutTarget<'a> {
     pub back_from: Option<String>,
     /// What evictions depend on. Nothing is known unless the SidecarSet asks for evictions.
     pub recreation: Recreation,
+    /// What Pods and Namespaces may override in the sidecars; `None` if nothing (OVR-10).
+    pub overrides: Option<Rules>,
     /// What the states of Pods depend on besides themselves.
     pub surroundings: Surroundings,
 }
@@ -54,6 +57,8 @@ pub struct Surroundings {
     pub now: Timestamp,
     /// The nodes that are not ready, by name.
     pub unready_nodes: BTreeSet<String>,
+    /// The annotations of Namespaces with overrides of sidecars, by the name of the Namespace (OVR-10).
+    pub overrides: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A sidecar that is rolled out.
@@ -207,6 +212,7 @@ impl<'a> RolloutTarget<'a> {
             versions: Versions::default(),
             back_from: None,
             recreation: Recreation::default(),
+            overrides: Rules::from_sidecar_set(version).ok().flatten(),
             surroundings: Surroundings::default(),
         }
     }

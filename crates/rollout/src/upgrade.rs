@@ -2,7 +2,7 @@
 
 use pillion_inject::metadata;
 use pillion_inject::records::Record;
-use pillion_kubernetes::json::Object;
+use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::Reason;
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::names;
@@ -32,15 +32,18 @@ pub fn images(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
     let mut edit = Edit::default();
     let mut working = pair::working(pod);
     let mut changed = Vec::new();
+    let overridden = target.overridden(&pod.metadata);
     for sidecar in &target.sidecars {
+        let container = overridden.in_container(sidecar.container);
+        let wanted = json::text(&container, &["image"]);
         let [name, other] = match sidecar.empty_image {
             Some(_) => hot::order(target, sidecar, pod),
             None => [sidecar.name.to_owned(), sidecar.name.to_owned()],
         };
         let image = |name: &str| pod.container(name).map(|(_, container)| container.image.as_str());
         // ROLL-45: the half that has the image is the one that works.
-        let [next, former] = if image(&other) == Some(sidecar.image) { [&other, &name] } else { [&name, &other] };
-        let has_image = image(next) == Some(sidecar.image);
+        let [next, former] = if image(&other) == Some(wanted) { [&other, &name] } else { [&name, &other] };
+        let has_image = image(next) == Some(wanted);
         if sidecar.empty_image.is_some() && !(has_image && working.get(sidecar.name) == Some(next)) {
             let mut before = pod.metadata.annotations.clone();
             before.extend(edit.annotations.clone());
@@ -49,7 +52,7 @@ pub fn images(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
             working.insert(sidecar.name.to_owned(), next.clone());
         }
         if let Some((position, _)) = pod.container(next).filter(|_| !has_image) {
-            edit.images.insert(position, sidecar.image.to_owned());
+            edit.images.insert(position, wanted.to_owned());
             changed.push(next.clone());
         }
     }

@@ -84,6 +84,12 @@ pub fn is_registry(text: &str) -> bool {
     is_host && is_whole && text != HUB_INDEX && tag(&format!("{text}/x")) == Some("latest")
 }
 
+/// Returns the image with another tag, behind which a digest may stand, instead of its own tag and digest. `None` if it is
+/// not an image reference.
+pub fn with_tag(image: &str, tag: &str) -> Option<String> {
+    repository(image).map(|(name, _)| format!("{name}:{tag}"))
+}
+
 /// The tag, `latest` if it is implied and `""` beside a digest alone, and the digest, `""` if there is none.
 type Versions<'a> = (&'a str, &'a str);
 

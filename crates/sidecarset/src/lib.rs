@@ -13,6 +13,7 @@ pub mod native;
 pub mod newer;
 pub mod opt_out;
 pub mod other_webhooks;
+pub mod overrides;
 pub mod pod;
 pub mod requested_revision;
 pub mod sidecar;

@@ -124,8 +124,9 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
     let containers = containers.prop_flat_map(move |list| subsequence(list, least..=2));
     let lists = (containers, prop::collection::vec(init_sidecar(name), 0..2), prop::collection::vec(patch(), 0..3));
     let native = prop::option::of(prop::sample::select(vec!["Off", "EndingPods", "Always"]));
-    let all = (some_of(fields), lists, any::<bool>(), native);
-    all.prop_map(move |(fields, (containers, init, patches), canary, native)| {
+    let rules = prop::option::of(prop::sample::select(vec!["Refuse", "Clamp", "Clamp"]));
+    let all = (some_of(fields), lists, any::<bool>(), native, rules);
+    all.prop_map(move |(fields, (containers, init, patches), canary, native, rules)| {
         let spec = with(
             fields,
             json!({
@@ -142,9 +143,37 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
         if let Some(native) = native.filter(|_| !json::items(&spec, &["containers"]).iter().any(is_hot)) {
             metadata["annotations"]["pillion.dev/native"] = native.into();
         }
+        if let Some(out_of_bounds) = rules {
+            metadata["annotations"]["pillion.dev/overrides"] = overridable(name, out_of_bounds).to_string().into();
+        }
         // There are no Namespaces in the cluster, so namespace selectors match nothing.
         json!({"metadata": metadata, "spec": spec})
     })
+}
+
+/// What Pods may override in the sidecars of a set.
+fn overridable(set: &str, out_of_bounds: &str) -> Value {
+    let allowed = json!({
+        "cpu": {"min": "100m", "max": "1"}, "memory": {"max": "1Gi"}, "env": {"A": "x|y|", "NEW": ".*"},
+        "imageTags": ["1", "2"], "istioAnnotations": true,
+    });
+    let first = format!("{set}1");
+    json!({"outOfBounds": out_of_bounds, "containers": {first: allowed, format!("{set}2"): {"env": {"A": "x"}}}})
+}
+
+/// The annotations of a Pod that override something in its sidecars.
+fn overriding() -> impl Strategy<Value = Object> {
+    let all = json!({"resources": {"limits": {"cpu": "0.5", "memory": "512Mi"}, "requests": {"memory": 1e6}},
+        "env": {"A": "x", "NEW": ""}, "imageTag": "2"});
+    let annotations = vec![
+        ("overrides.pillion.dev/a1", json!(all.to_string())),
+        ("overrides.pillion.dev/b1", json!(r#"{"resources":{"limits":{"cpu":"7"}},"env":{"A":"z"},"imageTag":"3"}"#)),
+        ("overrides.pillion.dev/b2", json!(r#"{"env":{"A":"x"}}"#)),
+        ("overrides.pillion.dev/c1", json!(r#"{"env":{"A":"","NEW":"v"}}"#)),
+        ("sidecar.istio.io/proxyCPU", json!("200m")),
+        ("sidecar.istio.io/proxyMemoryLimit", json!("2Gi")),
+    ];
+    prop_oneof![Just(Object::new()), some_of(annotations)]
 }
 
 fn sets() -> impl Strategy<Value = Vec<SidecarSet>> {
@@ -198,8 +227,10 @@ fn pod() -> impl Strategy<Value = Value> {
         ("kruise.io/sidecarset-injected-list", json!("gone")),
     ];
     let metadata = vec![("name", json!("p")), ("generateName", json!("p-")), ("labels", json!({"app": "x"}))];
-    (some_of(spec), some_of(annotations), some_of(metadata), app("app"), app("second")).prop_map(
-        |(spec, annotations, metadata, app, second)| {
+    let annotations = (some_of(annotations), overriding());
+    (some_of(spec), annotations, some_of(metadata), app("app"), app("second")).prop_map(
+        |(spec, (mut annotations, overriding), metadata, app, second)| {
+            annotations.extend(overriding);
             let metadata = with(metadata, json!({"annotations": annotations, "labels": {"app": "x"}}));
             json!({"metadata": metadata, "spec": with(spec, json!({"containers": [app, second]})), "status": {}})
         },

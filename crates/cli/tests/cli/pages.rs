@@ -172,6 +172,7 @@ const NEEDS: [&str; 14] = [
 #[case("guides/own-identity", 7)]
 #[case("guides/refused", 2)]
 #[case("guides/opt-out", 3)]
+#[case("guides/overrides", 4)]
 fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: usize) {
     let program = assert_cmd::cargo::cargo_bin!("pillion");
     let path = std::env::join_paths(
@@ -189,7 +190,7 @@ fn a_guide_shows_what_the_command_line_says(#[case] name: &str, #[case] blocks: 
 }
 
 /// The pages with commands that a reader follows. A test on the cluster runs what ships by them.
-const FOLLOWED: [&str; 14] = [
+const FOLLOWED: [&str; 15] = [
     "README.md",
     "docs/quickstart.md",
     "docs/quickstart-standalone.md",
@@ -200,6 +201,7 @@ const FOLLOWED: [&str; 14] = [
     "docs/guides/ci.md",
     "docs/guides/cloud-identities.md",
     "docs/guides/opt-out.md",
+    "docs/guides/overrides.md",
     "docs/guides/own-identity.md",
     "docs/guides/refused.md",
     "docs/guides/roll-out.md",
@@ -244,6 +246,7 @@ fn the_pages_can_be_run(
         "guides/own-identity",
         "guides/refused",
         "guides/opt-out",
+        "guides/overrides",
         "guides/roll-out",
         "guides/ci",
         "guides/cloud-identities",

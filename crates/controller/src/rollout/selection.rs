@@ -10,6 +10,7 @@ use pillion_kubernetes::selector::Selector;
 use pillion_rollout::consistency::is_injected;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::target::RolloutTarget;
+use pillion_sidecarset::overrides::{self, Rules};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
@@ -34,6 +35,21 @@ impl SidecarSetRollout {
         let of_namespace =
             namespace.as_ref().map(|namespace| json::text(&namespace.0, &["metadata", "annotations", OPT_OUT_OF]));
         opt_out::left_out_by(set, of_pod, of_namespace.unwrap_or_default()).is_some()
+    }
+
+    /// Returns the annotations of Namespaces with overrides of sidecars, if a SidecarSet takes them (OVR-10).
+    pub(super) fn overriding_namespaces(&self, set: &SidecarSet) -> BTreeMap<String, BTreeMap<String, String>> {
+        if !Rules::read_namespaces(set) {
+            return BTreeMap::new();
+        }
+        let overrides = |namespace: &crate::store::Namespace| {
+            let all = json::string_map(&namespace.0, &["metadata", "annotations"]);
+            let all = all.filter(|(key, _)| overrides::container_of(key).is_some());
+            all.map(|(key, text)| (key.to_owned(), text.to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let namespaces = self.context.store.namespaces().all();
+        let named = namespaces.iter().map(|namespace| (namespace.name().to_owned(), overrides(namespace)));
+        named.filter(|(_, overrides)| !overrides.is_empty()).collect()
     }
 
     /// Returns whether a SidecarSet selects a Pod, by its labels and by its namespace.

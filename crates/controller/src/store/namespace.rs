@@ -5,11 +5,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use pillion_inject::matching::opt_out::OPT_OUT_OF;
 use pillion_kubernetes::json;
+use pillion_sidecarset::overrides;
 use serde_json::{Value, json};
 
 use super::change::{Facets, Projection};
 
-/// A Namespace: name, UID, labels, which SidecarSets its Pods leave out, phase, and whether it is being deleted.
+/// A Namespace: name, UID, labels, which SidecarSets its Pods leave out and what
+/// they override in their sidecars, phase, and whether it is being deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Namespace(pub Arc<Value>);
 
@@ -17,7 +19,7 @@ impl Namespace {
     pub(super) fn from_object(object: NamespaceObject) -> Option<Self> {
         let NamespaceObject { metadata, status, .. } = object;
         let mut annotations = metadata.annotations.unwrap_or_default();
-        annotations.retain(|key, _| key == OPT_OUT_OF);
+        annotations.retain(|key, _| key == OPT_OUT_OF || overrides::container_of(key).is_some());
         let mut kept = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {
@@ -53,7 +55,7 @@ impl Projection for Namespace {
     fn differences(&self, next: &Self) -> Facets {
         let differs = |field| json::at(&self.0, &["metadata", field]) != json::at(&next.0, &["metadata", field]);
         let mut facets = Facets::empty();
-        // Both say which SidecarSets the Pods of the namespace get.
+        // Both say which SidecarSets the Pods of the namespace get, and what of them.
         facets.set(Facets::LABELS, differs("labels") || differs("annotations"));
         let phase = |namespace: &Self| (namespace.phase().to_owned(), namespace.is_terminating());
         facets.set(Facets::PHASE, phase(self) != phase(next));

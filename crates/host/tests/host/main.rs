@@ -13,6 +13,7 @@ mod limits;
 mod lookups;
 mod manifests;
 mod opt_out;
+mod overrides;
 mod properties;
 #[cfg(feature = "server")]
 mod server;

@@ -3,6 +3,7 @@
 pub mod chosen_revision;
 pub mod draw;
 pub mod opt_out;
+pub mod overrides;
 pub mod precedence;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use self::chosen_revision::There;
 use self::opt_out::OptedOut;
+use self::overrides::Overrides;
 use self::precedence::LeftOut;
 
 /// The Pod and the request for which `SidecarSet`s are selected.
@@ -63,6 +65,8 @@ pub struct Selection {
     pub left_out: Vec<LeftOut>,
     /// The matching SidecarSets that the Pod or its Namespace asks to leave out (OPT-2).
     pub opted_out: Vec<OptedOut>,
+    /// What the Pod and its Namespace change in `sets` (OVR-4). The sets have it.
+    pub overrides: Overrides,
     /// All reasons to refuse the Pod: a selector or an annotation that cannot be parsed, a Namespace or a revision that
     /// cannot be read, or two sets with one name (DIFF-4).
     pub reasons: Vec<Reason>,
@@ -70,7 +74,8 @@ pub struct Selection {
 
 /// Selects the `SidecarSet`s in effect: those of the settings before those of the cluster (TRUST-5), in each group those
 /// bound to the namespace before the cluster-wide ones, and these by name. Bases with a matching canary are left out
-/// (MATCH-8), and so are those that the Pod or its Namespace may leave out, and does (OPT-2).
+/// (MATCH-8), and so are those that the Pod or its Namespace may leave out, and does (OPT-2). The sets have what the Pod
+/// and its Namespace override in them (OVR-8).
 pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) -> Selection {
     let mut selection = Selection::default();
     let mut bases = BTreeSet::new();
@@ -123,6 +128,10 @@ pub fn select(sets: &[CompiledSet<'_>], query: Query<'_>, sources: Sources<'_>) 
             Ok(_) => {}
             Err(reason) => selection.reasons.push(reason),
         }
+    }
+    match overrides::apply(&mut selection.sets, query, sources.lookup) {
+        Ok(overrides) => selection.overrides = overrides,
+        Err(reasons) => selection.reasons.extend(reasons),
     }
     selection
 }

@@ -7,6 +7,7 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_identity::declared::Declared;
 use pillion_kubernetes::json;
 use pillion_sidecarset::opt_out::OptOut;
+use pillion_sidecarset::overrides::Rules;
 use pillion_sidecarset::requested_revision::RequestedRevision;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
@@ -199,7 +200,7 @@ pub(super) fn declared(set: &SidecarSet) -> Declared {
 }
 
 fn reads_namespace(set: &SidecarSet) -> bool {
-    set.spec(&["namespaceSelector"]).is_some() || OptOut::is_allowed_by(set)
+    set.spec(&["namespaceSelector"]).is_some() || OptOut::is_allowed_by(set) || Rules::read_namespaces(set)
 }
 
 fn merges(set: &SidecarSet) -> bool {

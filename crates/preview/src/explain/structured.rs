@@ -6,6 +6,7 @@ use pillion_explain::identity::{Given, Identity, Login, Merged, PodIdentity, Tok
 use pillion_explain::parts::{Container, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
 use pillion_identity::token_containers::By;
+use pillion_sidecarset::overrides::{Field, Override, Ruling};
 use pillion_yaml::Tree;
 use serde_json::Value;
 
@@ -74,8 +75,25 @@ fn set(set: &Explained) -> Tree {
         entries.push(("volumes", parts(volumes)));
         entries.push(("imagePullSecrets", parts(pull_secrets)));
         entries.push(("annotations", parts(annotations)));
+        entries.push(("overrides", Tree::List(set.overrides.iter().map(overridden).collect())));
     }
     map(entries)
+}
+
+fn overridden(one: &Override) -> Tree {
+    let bounds = match &one.ruling {
+        Ruling::Allowed { bounds, .. } => Some(bounds.as_str()),
+        Ruling::OutOfBounds { .. } | Ruling::Unreadable { .. } | Ruling::NoRules => None,
+    };
+    map([
+        ("container", text(&one.container)),
+        ("field", optional(one.field.as_ref().map(Field::to_string).as_deref())),
+        ("value", optional(one.value())),
+        ("by", text(one.by.kind())),
+        ("annotation", text(&one.annotation())),
+        ("allowed", optional(bounds)),
+        ("message", optional(one.problem().as_deref())),
+    ])
 }
 
 fn pod_identity(identity: &PodIdentity) -> Tree {

@@ -9,12 +9,13 @@ use pillion_explain::chosen_revision::{Revision, Why};
 use pillion_explain::finding::Finding;
 use pillion_explain::parts::{Container, Fate, Part, Parts};
 use pillion_explain::{Decision, Explained, Match};
+use pillion_sidecarset::overrides::{Override, Ruling};
+use pillion_sidecarset::sidecar::List;
 use pillion_terminal::{ERROR, WARNING};
 
 pub use self::page::Page;
 use super::groups::{GOOD, Group, HEAD};
 use super::subject::ExplainedPod;
-use pillion_sidecarset::sidecar::List;
 
 /// The widest column of names; a longer name pushes its line to the right.
 const NAMES: usize = 32;
@@ -109,6 +110,7 @@ fn set(page: &mut Page<'_>, set: &Explained, width: usize, with_remedies: bool) 
             page.line(&row.start, indent.len(), &text)?;
             revision(page, &injection.matched.revision, &indent)?;
             parts(page, &injection.parts, &indent)?;
+            overrides(page, &set.overrides, &indent)?;
         }
     }
     let containers = match &set.decision {
@@ -184,6 +186,20 @@ fn parts(page: &mut Page<'_>, parts: &Parts, indent: &str) -> io::Result<()> {
         for Part { name, fate } in parts {
             line(format!("{kind} {name}: {}", self::fate(*fate)))?;
         }
+    }
+    Ok(())
+}
+
+/// Writes what the Pod and its Namespace override. The page's warnings have what does not count.
+fn overrides(page: &mut Page<'_>, all: &[Override], indent: &str) -> io::Result<()> {
+    for one in all {
+        let (Some(field), Some(value)) = (&one.field, one.value()) else { continue };
+        let by = format!("the {}'s annotation {}", one.by.kind(), one.annotation());
+        let why = match &one.ruling {
+            Ruling::Allowed { bounds, .. } => format!("from {by}, allowed {bounds}"),
+            _ => format!("the nearest amount that is allowed to {by}"),
+        };
+        page.line(indent, indent.len() + 2, &format!("{}: {field} {value}: {why}", one.container))?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::target::{RolloutTarget, Surroundings};
 /// Returns the Pods that a round upgrades. Node `gone` is not ready.
 fn chosen(most: usize, pods: &[Value]) -> Vec<usize> {
     let set = sidecar_set(&json!({}), &json!({"maxUnavailable": most}));
-    let surroundings = Surroundings { now: NOW, unready_nodes: ["gone".to_owned()].into() };
+    let surroundings = Surroundings { now: NOW, unready_nodes: ["gone".to_owned()].into(), ..Surroundings::default() };
     let target = RolloutTarget::new(&set, &set).within(surroundings);
     let pods: Vec<Pod> = pods.iter().map(read).collect();
     let pods: Vec<&Pod> = pods.iter().collect();

@@ -11,6 +11,7 @@ mod forms;
 mod kubelet;
 mod lefts;
 mod natives;
+mod overrides;
 mod pods;
 mod properties;
 mod recreations;

@@ -98,7 +98,7 @@ impl Cluster {
             Some(failed) => target.back_from(failed.hash()),
             None => target,
         };
-        let target = target.within(Surroundings { now: self.now, unready_nodes });
+        let target = target.within(Surroundings { now: self.now, unready_nodes, ..Surroundings::default() });
         let pods: Vec<Pod> = self.pods.iter().map(|(pod, _)| read(pod)).collect();
         let seen: Vec<&Pod> = pods.iter().collect();
         let judged: Vec<Judged> = seen.iter().map(|pod| Judged::judge(&target, pod)).collect();

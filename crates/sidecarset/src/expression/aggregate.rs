@@ -66,17 +66,29 @@ pub struct Aggregate {
 }
 
 /// A section of `resources` and of `resourcesExpr`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// The most that a container may use.
     Limits,
+    /// What is set aside for a container.
     Requests,
 }
 
 impl Section {
-    pub(super) const fn key(self) -> &'static str {
+    /// Returns the name of the section.
+    pub const fn key(self) -> &'static str {
         match self {
             Self::Limits => "limits",
             Self::Requests => "requests",
+        }
+    }
+
+    /// Returns the other section.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Limits => Self::Requests,
+            Self::Requests => Self::Limits,
         }
     }
 }

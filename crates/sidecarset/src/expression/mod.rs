@@ -12,7 +12,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-pub use aggregate::{Aggregate, Amounts, Limits, Mode, Requests, aggregate};
+pub use aggregate::{Aggregate, Amounts, Limits, Mode, Requests, Section, aggregate};
 pub use error::ExpressionError;
 pub use policy::ResourcesPolicy;
 

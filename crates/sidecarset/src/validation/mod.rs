@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use crate::native::NativeSidecars;
 use crate::opt_out::OptOut;
+use crate::overrides;
 use crate::sidecar_set::{SidecarSet, weight};
 use crate::upgrades::{RolloutSettings, Upgrades};
 use pillion_kubernetes::field::{Cause, FieldError};
@@ -78,6 +79,7 @@ pub fn validate(set: &SidecarSet) -> Vec<FieldError> {
     errors.extend(Upgrades::from_sidecar_set(set, &RolloutSettings::default()).1);
     errors.extend(NativeSidecars::from_sidecar_set(set, NativeSidecars::Off).err());
     errors.extend(OptOut::from_sidecar_set(set).err());
+    errors.extend(overrides::validate(set));
     errors
 }
 

@@ -1,4 +1,4 @@
-//! Validation of `spec.patchPodMetadata` (VAL-13, TCN-8), without the whitelist.
+//! Validation of `spec.patchPodMetadata` (VAL-13, TCN-8, OVR-9), without the whitelist.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,7 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
 
 use crate::names;
+use crate::overrides;
 
 /// Checks that every entry has annotations and a policy, and that no two entries patch the same key.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -25,6 +26,11 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             // TCN-8
             if key == names::TOKEN_CONTAINERS {
                 let wrong = "no SidecarSet decides which containers of a Pod get its token; remove the annotation";
+                errors.invalid(&patch.at("annotations").key(key), key, wrong);
+            }
+            // OVR-9
+            if overrides::container_of(key).is_some() {
+                let wrong = "no SidecarSet overrides a sidecar; remove the annotation, and change the sidecar itself";
                 errors.invalid(&patch.at("annotations").key(key), key, wrong);
             }
             if !keys.insert(key) {

@@ -53,6 +53,7 @@ mod serve_merged;
 mod serve_native_sidecars;
 mod serve_opt_out;
 mod serve_other_webhooks;
+mod serve_overrides;
 mod serve_running_pods;
 mod serve_sidecarsets;
 mod serve_timeouts;

@@ -1,6 +1,7 @@
 //! Resizes and upgrades of native sidecars on a real API server. kwok restarts containers, and carries out, defers or
 //! refuses resizes as a kubelet does.
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -400,4 +401,40 @@ async fn roll70_a_refusal_is_recorded_for_the_amounts_of_the_app() {
     resize(&place, "web-1", "main", "800m").await;
     until_limits(&place, ["500m", "400m", "500m"]).await;
     until_pods(&place, "the record being gone", |pods| !is_marked(&pods[1])).await;
+}
+
+/// Overrides a Pod or a Namespace has for the sidecar, as the value of an annotation.
+fn overriding(asked: &Value) -> Value {
+    json!({"overrides.pillion.dev/agent": asked.to_string()})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ovr10_a_rollout_keeps_what_pods_and_namespaces_override() {
+    let place = RolloutNamespace::new().await;
+    let mut set = resizing(&place, &json!({}));
+    let rules = json!({"containers": {"agent": {"cpu": {"max": "3"}, "imageTags": ["v1"]}}});
+    set["metadata"]["annotations"]["pillion.dev/overrides"] = rules.to_string().into();
+    let pinned = json!({"resources": {"limits": {"cpu": "3"}}, "imageTag": "v1"});
+    let edit = |number: usize, pod: &mut Value| {
+        if number == 1 {
+            pod["metadata"]["annotations"] = overriding(&pinned);
+        }
+    };
+    place.fill(&[set], 3, edit).await;
+    all_counted(&place).await;
+    until_limits(&place, ["1", "3", "1"]).await;
+
+    place.change("agent", &agent(NEW, "2")).await;
+    place.complete("agent", 3).await;
+    until_limits(&place, ["2", "3", "2"]).await;
+    assert_eq!(place.images("agent").await, [NEW, OLD, NEW]);
+
+    // What a Namespace allows itself reaches running Pods with the next version.
+    let namespaces = Api::<Namespace>::all(place.client.clone());
+    let asked = overriding(&json!({"resources": {"limits": {"cpu": "1500m"}}}));
+    let patch = Patch::Merge(json!({"metadata": {"annotations": asked}}));
+    namespaces.patch(&place.name, &PatchParams::default(), &patch).await.unwrap();
+    place.change("agent", &agent(NEW, "2500m")).await;
+    place.complete("agent", 3).await;
+    until_limits(&place, ["1500m", "3", "1500m"]).await;
 }

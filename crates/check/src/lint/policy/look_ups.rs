@@ -3,6 +3,7 @@
 use pillion_bundle::source::OnUnavailable;
 use pillion_kubernetes::json;
 use pillion_sidecarset::opt_out::{OPT_OUT, OptOut};
+use pillion_sidecarset::overrides::{OVERRIDES, Rules};
 use pillion_sidecarset::requested_revision::RequestedRevision;
 
 use super::Policy;
@@ -78,6 +79,13 @@ fn for_pods(policy: &Policy<'_>) -> Vec<Need> {
     let may_be_left_out = |subject: &&Subject<'_>| OptOut::is_allowed_by(&subject.set);
     if let Some(subject) = subjects.iter().find(may_be_left_out) {
         let why = format!("{} has the annotation {OPT_OUT}: Allowed, so a Namespace may leave it out", name(subject));
+        needs.push(Need::new(NAMESPACE, why));
+    }
+    if let Some(subject) = subjects.iter().find(|subject| Rules::read_namespaces(&subject.set)) {
+        let why = format!(
+            "{} has the annotation {OVERRIDES}, so a Namespace may override sidecars; write \"from\": [\"Pod\"] into it if none does",
+            name(subject)
+        );
         needs.push(Need::new(NAMESPACE, why));
     }
     let revisions = &policy.settings().controller_revisions;

@@ -58,6 +58,34 @@ async fn roll65_a_container_restarts_for_new_memory_if_it_says_so() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn ovr8_ovr10_containers_run_with_what_their_pods_override() {
+    let scene = Scene::new(cluster().await).await;
+    let with = |image: &str, memory: u32| {
+        let level = json!([{"name": "LEVEL", "value": "info"}]);
+        json!({"containers": [sidecar(&json!({"image": image, "resources": amounts("50m", memory), "env": level}))]})
+    };
+    let mut annotations = resizable();
+    let rules =
+        json!({"containers": {AGENT: {"memory": {"max": "1Gi"}, "env": {"LEVEL": "debug|info"}, "imageTags": ["v2"]}}});
+    annotations["pillion.dev/overrides"] = rules.to_string().into();
+    let asked = json!({"resources": {"limits": {"memory": "48Mi"}}, "env": {"LEVEL": "debug"}, "imageTag": "v2"});
+    let asked = json!({"overrides.pillion.dev/agent": asked.to_string()});
+    scene.run_with(&scene.set(&annotations, &with(OLD, 32)), 2, &asked).await;
+
+    let holds = async |restarts: u64| {
+        assert_eq!(scene.memory(AGENT).await, ["48"; 2]);
+        assert_eq!(scene.versions(AGENT).await, ["v2"; 2]);
+        assert_eq!(scene.printed(|_| AGENT.to_owned(), "echo $LEVEL").await, ["debug"; 2]);
+        assert_eq!(scene.restarts(AGENT).await, [restarts; 2]);
+    };
+    holds(0).await;
+    // The Pods get the version, and keep what they override, so nothing is left to change in them.
+    scene.place.change(AGENT, &with(NEW, 64)).await;
+    scene.place.complete(AGENT, 2).await;
+    holds(0).await;
+}
+
 /// Returns a SidecarSet's fields with a sidecar of a kind that has this image and this much memory.
 fn native(image: &str, memory: u32) -> Value {
     let proxy =

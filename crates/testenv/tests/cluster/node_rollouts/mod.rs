@@ -85,13 +85,18 @@ impl Scene {
 
     /// Creates a SidecarSet, and a Deployment whose Pods have its sidecars. Waits until all of that is ready.
     pub async fn run(&self, set: &Value, replicas: usize) {
+        self.run_with(set, replicas, &json!({})).await;
+    }
+
+    /// The same with annotations of the Pods.
+    pub async fn run_with(&self, set: &Value, replicas: usize, annotations: &Value) {
         create_set(&self.place, set).await;
         let deployment = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": self.place.name},
             "spec": {
                 "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
                 "template": {
-                    "metadata": {"labels": {"app": "web"}},
+                    "metadata": {"labels": {"app": "web"}, "annotations": annotations},
                     "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "app", "image": APP}]},
                 },
             },

@@ -48,6 +48,8 @@ async fn the_readme_and_the_guides_do_what_they_say_and_the_removal_leaves_nothi
     reader.read("docs/guides/refused.md", &[], &mut node).await;
     reader.read("docs/guides/cloud-identities.md", &[], &mut node).await;
     reader.read("docs/guides/opt-out.md", &[], &mut node).await;
+    reader.type_in("rm sets.yaml orders.yaml", &mut node).await;
+    reader.read("docs/guides/overrides.md", &[], &mut node).await;
     // The folder is a repository now. Each of the pages before has written a SidecarSet of one name.
     reader.type_in("rm -r sets refused.yaml sets.yaml orders.yaml", &mut node).await;
     reader.read("docs/guides/ci.md", &[], &mut node).await;
