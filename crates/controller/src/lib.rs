@@ -3,7 +3,7 @@
 //! A [`controller`](controller::Controller) observes objects through the [`store`], names the changes that wake it
 //! ([`wakes`]), makes a plan with a pure function of `pillion_plan`, and carries it out with [`effects`]. The [`queue`]
 //! reconciles its keys. [`registry`] lists all controllers and runs the chosen ones once this replica holds the Lease.
-//! [`preview`] runs the same reconciliations on a [`simulation`] of the cluster.
+//! [`preview`] runs the same reconciliations on a [simulation](pillion_simulation) of the cluster.
 
 pub mod account_permissions;
 pub mod authority;
@@ -32,7 +32,6 @@ pub mod rollout;
 pub mod root_ca;
 pub mod sets;
 pub mod sidecar_tokens;
-pub mod simulation;
 pub mod store;
 pub mod token_controller;
 pub mod wakes;

@@ -177,11 +177,11 @@ fn is_gone(object: &Value) -> bool {
 mod tests {
     use pillion_kubernetes::lookup::ObjectRef;
     use pillion_kubernetes::time::Timestamp;
+    use pillion_simulation::{Simulation, Situation};
     use rstest::rstest;
 
     use super::*;
     use crate::context::Context;
-    use crate::simulation::{Simulation, Situation};
 
     #[rstest]
     #[case::alive(json!({}), false)]

@@ -7,6 +7,7 @@
 mod bundle;
 mod difference;
 mod kubelets;
+mod manifest;
 mod rounds;
 mod tape;
 
@@ -23,18 +24,19 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::demand::Prepared;
+use pillion_simulation::{Simulation, Situation};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use self::bundle::Found;
+pub use self::manifest::problem;
 use self::rounds::{Rounds, recording};
 use self::tape::Tape;
 use crate::context::{Clock, Context};
 use crate::effects::Recorder as _;
 use crate::registry::{Name, Options};
 use crate::sets::Sets;
-use crate::simulation::{Simulation, Situation};
 use crate::store::Store;
 
 /// The time limit for the cluster to list everything.

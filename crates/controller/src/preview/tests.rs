@@ -7,11 +7,11 @@ use kube::{Api, ResourceExt as _};
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::credential::Credential;
+use pillion_simulation::Situation;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::registry;
-use crate::simulation::Situation;
 
 fn set(name: &str, fields: &Value) -> Value {
     let mut set = json!({

@@ -16,6 +16,7 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::status::READY;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
+use pillion_simulation::{Simulation, Situation, Write};
 use rstest::rstest;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -25,7 +26,6 @@ use super::*;
 use crate::context::Clock;
 use crate::preview::{Preview, Question, Wave, preview};
 use crate::registry::{self, Name};
-use crate::simulation::{Simulation, Situation, Write};
 use crate::store::SidecarSetObject;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);

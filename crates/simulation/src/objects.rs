@@ -2,15 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret, ServiceAccount};
-use kube::api::DynamicObject;
 use pillion_kubernetes::json;
-use pillion_sidecarset::names::NAMESPACE_NAME_LABEL;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::store::{PodObject, WorkloadObject};
+/// On every Namespace: its name. The API server sets this label.
+const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// A kind that controllers read or write.
 pub(super) struct Kind {
@@ -188,30 +184,9 @@ impl Situation {
     }
 }
 
-/// Returns why an API server would reject a manifest, without its location; `None` if it would accept the manifest or
-/// if no controller reads the kind.
-pub fn problem(manifest: &Value) -> Option<String> {
-    fn read<K: DeserializeOwned>(manifest: &Value) -> Option<String> {
-        K::deserialize(manifest).err().map(|error| error.to_string())
-    }
-    let kind = known(manifest)?.name;
-    let text = |key| json::text(manifest, &["metadata", key]);
-    if text("name").is_empty() && text("generateName").is_empty() {
-        return Some("metadata.name is missing".to_owned());
-    }
-    match kind {
-        "Pod" => read::<PodObject>(manifest),
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" | "CronJob" | "CloneSet" => {
-            read::<WorkloadObject>(manifest)
-        }
-        "Namespace" => read::<Namespace>(manifest),
-        "Node" => read::<Node>(manifest),
-        "ServiceAccount" => read::<ServiceAccount>(manifest),
-        "Secret" => read::<Secret>(manifest),
-        "ConfigMap" => read::<ConfigMap>(manifest),
-        "ControllerRevision" => read::<ControllerRevision>(manifest),
-        _ => read::<DynamicObject>(manifest),
-    }
+/// Whether a simulation shows the objects of this manifest's kind.
+pub fn is_shown(manifest: &Value) -> bool {
+    known(manifest).is_some()
 }
 
 /// The resource version of an object whose manifest has none; that of client-go's fake clients.

@@ -1,7 +1,11 @@
-//! A simulation of the cluster in memory: the objects of manifests, or a cluster as it would be with them. It takes
-//! writes, records them, and never passes one on.
+//! An API server in memory: it shows the objects of manifests, or a cluster as it would be with them. Previews and tests
+//! give controllers its client.
 //!
-//! A watch shows its initial list and then nothing more: the store sees the writes of its own process without it.
+//! It takes writes, records them, and never passes one on. It knows neither controllers nor the rules of SidecarSets. It
+//! runs no admission: it passes a dry run on to the cluster, if there is one. A watch shows its initial list and then
+//! nothing more: the store of the controllers sees the writes of its own process without it.
+//!
+//! Start with [`Simulation`]; `objects` has the kinds that it shows.
 
 mod answer;
 mod apply;
@@ -30,7 +34,7 @@ use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 use tower::service_fn;
 
-pub use objects::{Situation, problem};
+pub use objects::{Situation, is_shown};
 
 use answer::{Refusal, answer};
 use cluster::{ask, get, path};

@@ -258,20 +258,6 @@ async fn namespaces_that_are_only_named_exist() {
     assert_eq!(found, [("default".to_owned(), "a"), ("web".to_owned(), "a")]);
 }
 
-#[rstest]
-#[case::right(json!({"metadata": {"name": "a"}, "spec": {}}), None)]
-#[case::with_a_generated_name(json!({"metadata": {"generateName": "a-"}, "spec": {}}), None)]
-#[case::without_a_name(json!({"spec": {}}), Some("metadata.name is missing"))]
-#[case::without_a_spec(json!({"metadata": {"name": "a"}}), Some("missing field `spec`"))]
-#[case::of_another_type(json!({"metadata": {"name": "a", "labels": "x"}, "spec": {}}), Some("invalid type: string \"x\", expected a map"))]
-fn what_no_api_server_would_take_is_found(#[case] mut pod: Value, #[case] expected: Option<&str>) {
-    pod["apiVersion"] = json!("v1");
-    pod["kind"] = json!("Pod");
-    assert_eq!(problem(&pod).as_deref(), expected);
-    pod["kind"] = json!("Service");
-    assert_eq!(problem(&pod), None, "nobody looks at it");
-}
-
 /// One write of a random sequence.
 #[derive(Clone, Debug)]
 enum Any {
