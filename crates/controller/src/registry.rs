@@ -1,21 +1,24 @@
 //! All controllers, and the choice among them: `--controllers`, in the syntax of kube-controller-manager.
 
+#[cfg(test)]
+mod metrics;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
 
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller;
+use pillion_runtime::queue;
+use pillion_runtime::rights::{Right, Situation};
 use tokio::task::JoinSet;
 
 use crate::account_permissions::AccountPermissions;
 use crate::bundle::BundleKeeper;
-use crate::context::Context;
-use crate::controller::Controller;
 use crate::default_account::DefaultAccounts;
 use crate::legacy_token_cleaner::LegacyTokenCleaner;
 use crate::merged::MergedAccounts;
-use crate::queue;
-use crate::rights::{Right, Situation};
 use crate::rollout::SidecarSetRollout;
 use crate::root_ca::RootCaPublisher;
 use crate::sidecar_tokens::SidecarTokens;

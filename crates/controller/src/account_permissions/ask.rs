@@ -5,9 +5,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use pillion_kubernetes::authorizer::Author;
 use pillion_plan::account_permissions::Question;
-
-use crate::problem::WriteProblem;
-use crate::read::in_time;
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read::in_time;
 
 /// Asks a question (ESC-2: no answer is cached).
 ///

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use pillion_identity::rules::Rules;
 use pillion_plan::account_permissions::{Account, Accounts, Index, Input, Limits, Memory, accounts, ordered};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure, Pace};
+use pillion_runtime::effects::{Effects, Journal};
+use pillion_runtime::rights::{self, Right, Scope, Situation, WATCH};
+use pillion_runtime::store::Facets;
+use pillion_runtime::wakes::{Keys, Wakes};
 
 use self::report::Reports;
 use self::watches::Watches;
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure, Pace};
-use crate::effects::{Effects, Journal};
-use crate::rights::{self, Right, Scope, Situation, WATCH};
-use crate::store::Facets;
-use crate::wakes::{Keys, Wakes};
 
 /// The controller's options.
 #[derive(Clone, Copy, Debug, Default)]

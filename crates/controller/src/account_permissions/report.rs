@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use pillion_kubernetes::json;
 use pillion_plan::account_permissions::{Accounts, DENIED_PERMISSION_HELD, Memory, NOT_HELD};
 use pillion_plan::condition::{self, Condition, step};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller as _, Failure};
+use pillion_runtime::effects::{Effects, Journal};
 use serde_json::Value;
 
 use super::AccountPermissions;
-use crate::context::Context;
-use crate::controller::{Controller as _, Failure};
-use crate::effects::{Effects, Journal};
 
 /// The action in Events.
 const ACTION: &str = "CheckServiceAccount";

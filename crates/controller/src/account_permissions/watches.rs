@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kube::Api;
 use kube::api::DynamicObject;
 use pillion_plan::account_permissions::{Binding, Role};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched, resource, whole};
+use pillion_runtime::wakes::{Keys, Wakes};
 
 use super::{AccountPermissions, Pass};
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched, resource, whole};
-use crate::wakes::{Keys, Wakes};
 
 /// The version of RBAC's kinds.
 const VERSION: &str = "rbac.authorization.k8s.io/v1";

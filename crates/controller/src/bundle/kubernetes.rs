@@ -10,12 +10,12 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_plan::bundle::{KUBERNETES_TOO_OLD, too_old, too_old_condition};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller as _, Failure};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use super::BundleKeeper;
-use crate::context::Context;
-use crate::controller::{Controller as _, Failure};
 
 /// The action in Events.
 const ACTION: &str = "CompareVersions";

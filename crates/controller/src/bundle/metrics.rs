@@ -8,14 +8,13 @@ use parking_lot::{Mutex, MutexGuard};
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{BundlePlace, Verdict};
+use pillion_runtime::metrics::Metrics;
+use pillion_runtime::store::{Facets, Store, Subject};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Unit;
-
-use crate::metrics::Metrics;
-use crate::store::{Facets, Store, Subject};
 
 /// How long to wait for the first Pod that is injected with a version.
 const PATIENCE: Duration = Duration::from_hours(1);

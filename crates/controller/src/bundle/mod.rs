@@ -21,19 +21,19 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
 use pillion_plan::bundle::{self as planning, BundleInput, BundlePlace, Obstacle, Plan, Verdict};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure, Pace};
+use pillion_runtime::effects::Effects;
+use pillion_runtime::problem::WriteError;
+use pillion_runtime::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
+use pillion_runtime::store::Progress;
+use pillion_runtime::wakes::{Keys, Wakes};
 use tokio::time::timeout;
 
 use self::kubernetes::VersionReports;
 use self::metrics::BundleMetrics;
 use self::report::ReportedVerdicts;
 use self::sources::{IN_BUNDLE, Inputs, Sources, WatchSettings};
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure, Pace};
-use crate::effects::Effects;
-use crate::problem::WriteError;
-use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
-use crate::store::Progress;
-use crate::wakes::{Keys, Wakes};
 
 /// The maximum number of plans in one go: a plan that creates an object is made again. More rounds would mean that
 /// another writer keeps undoing the changes.

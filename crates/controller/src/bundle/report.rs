@@ -9,12 +9,12 @@ use futures_util::{StreamExt as _, stream};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{BundlePlace, CONDITION, Verdict, Why, condition};
+use pillion_runtime::bundled;
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller as _, Failure};
 use serde_json::Value;
 
 use super::BundleKeeper;
-use crate::bundled;
-use crate::context::Context;
-use crate::controller::{Controller as _, Failure};
 
 /// The maximum number of SidecarSets that are written at the same time.
 const CONCURRENCY: usize = 8;

@@ -9,15 +9,15 @@ use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::json;
 use pillion_plan::bundle::belongs;
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::wakes::{Keys, Wakes};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use serde_json::Value;
 
 use super::BundleKeeper;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched};
-use crate::wakes::{Keys, Wakes};
 
 /// The settings that decide which objects to watch. If they change, the watches start again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@ use pillion_admission::settings::Settings;
 use pillion_kubernetes::version::KubernetesVersion;
 use pillion_plan::Subresource;
 use pillion_plan::condition::reference;
+use pillion_runtime::context::Clock;
 use pillion_simulation::{Simulation, Situation, Write};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::context::Clock;
 
 const NOW: i64 = 1_800_000_000;
 

@@ -2,12 +2,11 @@
 //! kube-controller-manager does not do so.
 
 use pillion_plan::default_account::{NAME as ACCOUNT, plan};
-
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure};
-use crate::rights::{self, Right, Scope, Situation};
-use crate::store::Facets;
-use crate::wakes::{Keys, Wakes, its_name};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure};
+use pillion_runtime::rights::{self, Right, Scope, Situation};
+use pillion_runtime::store::Facets;
+use pillion_runtime::wakes::{Keys, Wakes, its_name};
 
 /// The controller. Requests that the API server refuses are retried without limit, with growing delays (ACC-6). An
 /// account that exists already, and a namespace that is being deleted or gone, are not failures (ACC-3, ACC-5, ACC-7).

@@ -14,15 +14,14 @@ use pillion_plan::legacy_token_cleaner::{
     Secret, TRACKING, TRACKING_NAMESPACE, Verdict, is_tracked, is_unused, mounted, verdict,
 };
 use pillion_plan::token_controller::{Account, TOKEN_TYPE};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure, NOT_SEEN_YET, Pace};
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read::{one, pages};
+use pillion_runtime::rights::{Right, Scope, Situation};
+use pillion_runtime::store::Progress;
+use pillion_runtime::wakes::Wakes;
 use serde_json::json;
-
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure, NOT_SEEN_YET, Pace};
-use crate::problem::WriteProblem;
-use crate::read::{one, pages};
-use crate::rights::{Right, Scope, Situation};
-use crate::store::Progress;
-use crate::wakes::Wakes;
 
 const CONTROLLER: &str = LegacyTokenCleaner::NAME;
 /// The controller's options.

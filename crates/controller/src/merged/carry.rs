@@ -7,13 +7,12 @@ use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::condition::PERMISSION_CEILING_EXCEEDED;
 use pillion_plan::merged::{Group, KINDS, Notice, is_ours};
+use pillion_runtime::controller::Failure;
+use pillion_runtime::effects::Effects;
+use pillion_runtime::problem::{WriteError, WriteProblem};
+use pillion_runtime::read;
+use pillion_runtime::store::{resource, whole};
 use serde_json::Value;
-
-use crate::controller::Failure;
-use crate::effects::Effects;
-use crate::problem::{WriteError, WriteProblem};
-use crate::read;
-use crate::store::{resource, whole};
 
 /// The reasons of Events about problems for which there is no notice.
 pub const FORBIDDEN: &str = "Forbidden";
@@ -110,7 +109,7 @@ pub async fn carry_out(effects: &Effects, namespace: &str, group: &Group) -> Res
     all(effects, group, &group.steps).await?;
     let mut outcome = Outcome::default();
     if group.asks_for_pods() {
-        outcome.is_used = is_used(&effects.client, namespace, &group.name).await?;
+        outcome.is_used = is_used(effects.client(), namespace, &group.name).await?;
         if outcome.is_used {
             all(effects, group, &group.if_used).await?;
             outcome.notice.clone_from(&group.notice_if_used);
@@ -154,7 +153,7 @@ async fn all(effects: &Effects, group: &Group, steps: &[Step]) -> Result<(), Sto
             Ok(answer) => made = answer.filter(|_| matches!(step, Step::Create(_))),
             Err(error) => match (&step, &error.problem) {
                 (Step::Create(object), WriteProblem::AlreadyExists) => {
-                    let there = there(&effects.client, group, object).await?;
+                    let there = there(effects.client(), group, object).await?;
                     made = Some(there.ok_or_else(|| Stopped::read(&error.kind, WriteProblem::NotFound))?);
                 }
                 _ => return Err(error.into()),

@@ -6,11 +6,10 @@ use parking_lot::{Mutex, MutexGuard};
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED, step};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Failure;
+use pillion_runtime::effects::Effects;
 use serde_json::Value;
-
-use crate::context::Context;
-use crate::controller::Failure;
-use crate::effects::Effects;
 
 /// The refused grants, by the name of the merged account: its SidecarSets, and the API server's text.
 pub type Refused = BTreeMap<String, (Vec<String>, String)>;

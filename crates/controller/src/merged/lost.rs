@@ -13,12 +13,11 @@ use pillion_identity::lost::{AccountRef, Lost, lost};
 use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::merged::Group;
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read;
+use pillion_runtime::sets::Sets;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
-
-use crate::problem::WriteProblem;
-use crate::read;
-use crate::sets::Sets;
 
 /// The reason of the Events.
 pub(super) const REASON: &str = "PermissionsNotMerged";

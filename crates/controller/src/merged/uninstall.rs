@@ -9,15 +9,15 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use pillion_plan::merged::{KINDS, LABEL, MANAGED_BY, MergedKind, is_ours, without_finalizers};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::read::pages;
+use pillion_runtime::store::whole;
 use serde_json::Value;
 
 use super::MergedAccounts;
 use super::carry::{Stopped, is_used};
 use super::watches::api;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::read::pages;
-use crate::store::whole;
 
 const WHY: &str = "the controller is uninstalled";
 

@@ -8,12 +8,12 @@ use kube::{Api, Client, ResourceExt as _};
 use pillion_identity::names;
 use pillion_kubernetes::json;
 use pillion_plan::merged::{LABEL, MANAGED_BY, MergedKind, Trio};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Store, Watch, Watched, resource, whole};
 use serde_json::Value;
 
 use super::MergedAccounts;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Store, Watch, Watched, resource, whole};
 
 /// A merged Role or RoleBinding: the whole object without `managedFields`.
 #[derive(Debug, PartialEq)]

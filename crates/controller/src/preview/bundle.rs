@@ -4,8 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use pillion_bundle::config_map::TIME;
 use pillion_kubernetes::time::Timestamp;
-
-use crate::context::Context;
+use pillion_runtime::context::Context;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;

@@ -7,11 +7,11 @@ use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use pillion_kubernetes::json;
+use pillion_runtime::store::Store;
 use pillion_sidecarset::sidecar::is_native;
 use serde_json::{Value, json};
 
 use super::{PreviewError, Wave};
-use crate::store::Store;
 
 /// Restarts the containers whose images a wave has changed, and gives containers their new resources.
 ///

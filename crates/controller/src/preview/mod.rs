@@ -24,6 +24,10 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::demand::Prepared;
+use pillion_runtime::context::{Clock, Context};
+use pillion_runtime::effects::Recorder as _;
+use pillion_runtime::sets::Sets;
+use pillion_runtime::store::Store;
 use pillion_simulation::{Simulation, Situation};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -33,11 +37,7 @@ use self::bundle::Found;
 pub use self::manifest::problem;
 use self::rounds::{Rounds, recording};
 use self::tape::Tape;
-use crate::context::{Clock, Context};
-use crate::effects::Recorder as _;
 use crate::registry::{Name, Options};
-use crate::sets::Sets;
-use crate::store::Store;
 
 /// The time limit for the cluster to list everything.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller;
+use pillion_runtime::effects::Recorder as _;
+use pillion_runtime::wakes::Wakes;
 
 use super::tape::Tape;
-use crate::context::Context;
-use crate::controller::Controller;
-use crate::effects::Recorder as _;
 use crate::registry::{self, Name, Options, Visitor};
-use crate::wakes::Wakes;
 
 /// The controllers that have started.
 pub(super) struct Rounds<'a> {
@@ -105,5 +105,5 @@ impl Visitor for Rounds<'_> {
 
 /// Keeps the tape where the controllers find it.
 pub(super) fn recording(context: Context, tape: &Arc<Tape>) -> Context {
-    Context { recorder: Some(Arc::clone(tape) as Arc<dyn crate::effects::Recorder>), ..context }
+    Context { recorder: Some(Arc::clone(tape) as Arc<dyn pillion_runtime::effects::Recorder>), ..context }
 }

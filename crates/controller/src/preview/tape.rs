@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Mutex, MutexGuard};
 use pillion_kubernetes::json;
+use pillion_runtime::effects::{Recorder, RolledOut};
 use pillion_simulation::{self as simulation, Simulation, Write};
 use serde_json::Value;
 
 use super::{Change, Event, Remark, Rollout, Verb, Wave};
-use crate::effects::{Recorder, RolledOut};
 use crate::registry::{ALL, Name};
 
 /// What one round of reconciliations did.

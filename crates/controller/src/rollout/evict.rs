@@ -12,13 +12,13 @@ use pillion_rollout::pod::Pod;
 use pillion_rollout::recreate::{Held, named};
 use pillion_rollout::round::Chosen;
 use pillion_rollout::unwritten::{Unevicted, Unwritten};
+use pillion_runtime::controller::{Controller as _, Done, Failure};
 
 use super::metrics::Outcome;
 use super::recreate::{Active, ascending};
 use super::round::object;
 use super::sources::Sources;
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Controller as _, Done, Failure};
 
 /// What is remembered about the evictions of a SidecarSet.
 #[derive(Default)]

@@ -9,10 +9,10 @@ use pillion_plan::failure::Failed;
 use pillion_rollout::decide::RevisionFailure;
 use pillion_rollout::failure::RecordChange;
 use pillion_rollout::status::{Progress, READY};
+use pillion_runtime::controller::{Controller as _, Done, Failure};
 use serde_json::Value;
 
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Controller as _, Done, Failure};
 
 /// The action in Events.
 const ACTION: &str = "Upgrade";

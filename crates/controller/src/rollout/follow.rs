@@ -6,13 +6,13 @@ use pillion_rollout::follow::{self, Follow, Following};
 use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::resize::Asked;
 use pillion_rollout::pod::{Metadata, Pod};
+use pillion_runtime::controller::{Done, Failure};
+use pillion_runtime::effects::FIELD_MANAGER;
 use serde_json::Value;
 
 use super::resize::{Sent, decoded, texts};
 use super::round::Written;
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Done, Failure};
-use crate::effects::FIELD_MANAGER;
 
 impl SidecarSetRollout {
     /// Resizes the sidecars of these Pods, and tells people about those whose resize cannot be carried out. The first error

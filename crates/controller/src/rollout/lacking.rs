@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use pillion_kubernetes::json;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Watch, Watched};
+use pillion_runtime::wakes::Keys;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
 use super::pods::{self, InjectedPod};
-use crate::controller::Controller as _;
-use crate::store::{Facets, Watch, Watched};
-use crate::wakes::Keys;
 
 /// A label that the API server selects Pods by: a key, and a value if it must have this one.
 type Term = (String, Option<String>);

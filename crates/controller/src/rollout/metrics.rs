@@ -10,6 +10,7 @@ use pillion_rollout::consistency::Judged;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::status::{Progress, READY};
 use pillion_rollout::target::RolloutTarget;
+use pillion_runtime::metrics::Metrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,8 +18,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Unit;
 use serde_json::Value;
-
-use crate::metrics::Metrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {

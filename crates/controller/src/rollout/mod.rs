@@ -50,6 +50,12 @@ use pillion_rollout::rollback::{self, Rollback};
 use pillion_rollout::round::{Chosen, Rest, Round};
 use pillion_rollout::status::{self, Latest, Progress, StatusDecision, StatusReport, WrittenStatus};
 use pillion_rollout::target::{RolloutTarget, Surroundings};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure, Pace};
+use pillion_runtime::effects::{Effects, Journal, RolledOut};
+use pillion_runtime::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
+use pillion_runtime::store::{Change, Facets, Progress as Watching, Watch, Watched};
+use pillion_runtime::wakes::{Keys, Wakes};
 use pillion_sidecarset::names;
 use pillion_sidecarset::native::NativeSidecars;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -67,12 +73,6 @@ use self::register::Registered;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
 use self::sources::{Sources, Version, WatchSettings, of_settings};
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure, Pace};
-use crate::effects::{Effects, Journal, RolledOut};
-use crate::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
-use crate::store::{Change, Facets, Progress as Watching, Watch, Watched};
-use crate::wakes::{Keys, Wakes};
 
 /// How long a reconciliation waits for lists before it starts again.
 const LISTING: Duration = Duration::from_secs(2);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::wakes::{Keys, Wakes};
 
 use super::SidecarSetRollout;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched};
-use crate::wakes::{Keys, Wakes};
 
 /// A node that is not ready. Others are not kept.
 struct UnreadyNode {

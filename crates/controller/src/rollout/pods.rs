@@ -12,8 +12,7 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::pod::amounts::Amounts;
 use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
 use pillion_rollout::upgradable;
-
-use crate::store::{Facets, Projection, Slim};
+use pillion_runtime::store::{Facets, Projection, Slim};
 
 /// The fields that are read from a Pod.
 pub(super) type PodObject = Slim<Spec, Status>;

@@ -8,12 +8,12 @@ use pillion_kubernetes::json;
 use pillion_rollout::dry_runs::DryRun;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::template;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::{read, store};
 use serde_json::Value;
 
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::Controller as _;
-use crate::problem::WriteProblem;
-use crate::{read, store};
 
 /// The most workloads that one round asks about.
 pub(super) const QUESTIONS: usize = 16;

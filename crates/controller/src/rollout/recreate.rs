@@ -14,6 +14,7 @@ use pillion_rollout::history::{self, Revision};
 use pillion_rollout::method::Obstacle;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::recreation::Recreation;
+use pillion_runtime::controller::{Controller as _, Done, Failure};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -21,7 +22,6 @@ use super::pods::InjectedPod;
 use super::probe::{QUESTIONS, WorkloadRef};
 use super::sources::{Sources, StoredRevision};
 use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Controller as _, Done, Failure};
 
 /// How long to wait until further workloads are asked about.
 const NEXT_QUESTIONS: Duration = Duration::from_secs(1);

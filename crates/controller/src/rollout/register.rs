@@ -8,14 +8,14 @@ use pillion_kubernetes::json;
 use pillion_plan::Step;
 use pillion_plan::failure::Back;
 use pillion_rollout::history::{History, Latest, Revision};
+use pillion_runtime::controller::{Controller as _, Failure};
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use serde_json::Value;
 
 use super::sources::Sources;
 use super::{Rollout, SidecarSetRollout};
-use crate::controller::{Controller as _, Failure};
-use crate::problem::WriteProblem;
-use crate::read;
 
 /// The most names to try for a new revision. Each collision needs another one.
 const NAMES: i32 = 16;

@@ -9,14 +9,14 @@ use pillion_rollout::pod::{Metadata, Pod};
 use pillion_rollout::resize;
 use pillion_rollout::unwritten::{NO_RESIZE, Unresized, Unwritten};
 use pillion_rollout::upgrade::images_precede_resize;
+use pillion_runtime::controller::{Controller as _, Failure};
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read;
 use serde_json::Value;
 
 use super::metrics::Outcome;
 use super::round::{Part, Written};
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Controller as _, Failure};
-use crate::problem::WriteProblem;
-use crate::read;
 
 /// The answer of the API server to the resize of a Pod.
 pub(super) enum Sent {

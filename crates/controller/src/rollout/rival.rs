@@ -8,11 +8,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use parking_lot::Mutex;
 use pillion_kubernetes::time::Timestamp;
+use pillion_runtime::context::{Clock, Context};
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
 
 use super::SidecarSetRollout;
-use crate::context::{Clock, Context};
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched};
 
 /// How long the Lease must not have been renewed before rollouts start, in seconds.
 const GONE_AFTER: i64 = 5 * 60;

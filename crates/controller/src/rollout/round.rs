@@ -10,13 +10,13 @@ use pillion_rollout::round::Chosen;
 use pillion_rollout::unwritten::Unwritten;
 use pillion_rollout::upgradable::{self, Unreadable};
 use pillion_rollout::upgrade;
+use pillion_runtime::controller::{Controller as _, Done, Failure};
+use pillion_runtime::read;
 use serde_json::{Value, json};
 
 use super::metrics::Outcome;
 use super::pods::{self, InjectedPod};
 use super::{Rollout, RolloutState, SidecarSetRollout};
-use crate::controller::{Controller as _, Done, Failure};
-use crate::read;
 
 /// The number of tries to write a condition of a Pod that others change at the same time.
 const TRIES: usize = 3;

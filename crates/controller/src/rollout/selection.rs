@@ -42,7 +42,7 @@ impl SidecarSetRollout {
         if !Rules::read_namespaces(set) {
             return BTreeMap::new();
         }
-        let overrides = |namespace: &crate::store::Namespace| {
+        let overrides = |namespace: &pillion_runtime::store::Namespace| {
             let all = json::string_map(&namespace.0, &["metadata", "annotations"]);
             let all = all.filter(|(key, _)| overrides::container_of(key).is_some());
             all.map(|(key, text)| (key.to_owned(), text.to_owned())).collect::<BTreeMap<_, _>>()
@@ -72,7 +72,7 @@ impl SidecarSetRollout {
             let Some(namespaces) = &namespaces else { return true };
             *selected.entry(name.to_owned()).or_insert_with(|| {
                 let namespace = self.context.store.namespaces().get("", name);
-                let labels = |namespace: &Arc<crate::store::Namespace>| {
+                let labels = |namespace: &Arc<pillion_runtime::store::Namespace>| {
                     namespaces.matches_labels(json::object(&namespace.0, &["metadata", "labels"]))
                 };
                 namespace.is_some_and(|namespace| labels(&namespace))

@@ -15,6 +15,11 @@ use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::bundle::{belongs, stored};
 use pillion_rollout::history::Revision;
+use pillion_runtime::bundled;
+use pillion_runtime::context::{Clock, Context};
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::wakes::{Keys, Wakes};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -22,11 +27,6 @@ use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::SidecarSetRollout;
-use crate::bundled;
-use crate::context::{Clock, Context};
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched};
-use crate::wakes::{Keys, Wakes};
 
 /// The settings that decide which objects to watch. If they change, the watches start again.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,6 +15,8 @@ use pillion_bundle::config_map;
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_rollout::status::READY;
+use pillion_runtime::context::Clock;
+use pillion_runtime::store::SidecarSetObject;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use pillion_simulation::{Simulation, Situation, Write};
 use rstest::rstest;
@@ -23,10 +25,8 @@ use tokio::sync::{mpsc, watch};
 use tower::service_fn;
 
 use super::*;
-use crate::context::Clock;
 use crate::preview::{Preview, Question, Wave, preview};
 use crate::registry::{self, Name};
-use crate::store::SidecarSetObject;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 /// The time between two reconciliations: longer than numbers are kept back.
@@ -310,11 +310,10 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
     let writes = running.writes().await;
     assert_eq!((matched(&writes), readiness(&writes)), (Some(2), ready("NotUpdate", "True")));
     running.woken();
-    running.controller.pods.remove_for_test("shop", "web-0");
+    running.controller.pods.remove_for_test("shop", "web-0", "web-0");
     assert_eq!(running.woken(), [""; 0], "another Pod of this name");
     let uid = "p0";
-    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-0".to_owned() };
-    running.controller.pods.remove(place, uid);
+    running.controller.pods.remove_for_test("shop", "web-0", uid);
     assert_eq!(running.woken(), ["logs"]);
     assert_eq!(matched(&running.writes().await), Some(1));
 }
@@ -330,8 +329,7 @@ async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
 
     let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
-    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-1".to_owned() };
-    running.controller.pods.remove(place, "p1");
+    running.controller.pods.remove_for_test("shop", "web-1", "p1");
     assert_eq!(shown(&running.writes().await).get(3).map(String::as_str), Some("Pod web-0"));
 }
 
@@ -536,8 +534,7 @@ async fn metrics_of_a_sidecar_set_go_with_it() {
     running.writes().await;
     let of_logs = |running: &Running| metrics(running).keys().filter(|name| name.contains("logs")).count();
     assert_eq!(of_logs(&running), 6, "four states, the oldest Pod, and the upgrades");
-    let place = crate::store::ObjectPlace { namespace: String::new(), name: "logs".to_owned() };
-    running.controller.context.store.sidecar_sets().remove(place, "u");
+    running.controller.context.store.sidecar_sets().remove_for_test("", "logs", "u");
     running.writes().await;
     assert_eq!(of_logs(&running), 0);
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use pillion_plan::root_ca::{NAME as CONFIG_MAP, ObservedConfigMap, plan};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure};
+use pillion_runtime::rights::{self, Right, Scope, Situation};
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::wakes::{Wakes, its_name, its_namespace};
 
 use crate::authority::Authority;
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure};
-use crate::rights::{self, Right, Scope, Situation};
-use crate::store::{Facets, Projection, Watch, Watched};
-use crate::wakes::{Wakes, its_name, its_namespace};
 
 /// The controller's options.
 #[derive(Clone, Debug, Default)]
@@ -25,12 +25,15 @@ pub struct Options {
 pub struct RootCaPublisher {
     context: Context,
     authority: Arc<str>,
-    maps: Watched<ObservedConfigMap>,
+    maps: Watched<RootCa>,
 }
 
-impl Projection for ObservedConfigMap {
-    fn differences(&self, next: &Self) -> Facets {
-        if self.needs_repair() || next.needs_repair() { Facets::CONTENT } else { Facets::empty() }
+/// A ConfigMap `kube-root-ca.crt`, as the table keeps it.
+struct RootCa(ObservedConfigMap);
+
+impl Projection for RootCa {
+    fn differences(&self, Self(next): &Self) -> Facets {
+        if self.0.needs_repair() || next.needs_repair() { Facets::CONTENT } else { Facets::empty() }
     }
 }
 
@@ -45,8 +48,9 @@ impl Controller for RootCaPublisher {
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
         let authority: Arc<str> = options.authority.as_ref().map_or("", Authority::as_pem).into();
         let wanted = Arc::clone(&authority);
-        let see =
-            move |map: ConfigMap| serde_json::to_value(map).ok().map(|map| ObservedConfigMap::compare(&map, &wanted));
+        let see = move |map: ConfigMap| {
+            serde_json::to_value(map).ok().map(|map| RootCa(ObservedConfigMap::compare(&map, &wanted)))
+        };
         let watch = Watch::new(Api::<ConfigMap>::all(context.client.clone()), "ConfigMap");
         let maps = context.store.keep(Self::NAME, watch.field("metadata.name", CONFIG_MAP), see);
         maps.listed().await;
@@ -70,7 +74,7 @@ impl Controller for RootCaPublisher {
             return Ok(Done::Settled);
         }
         let map = self.maps.get(name, CONFIG_MAP);
-        let step = plan(name, namespace.phase(), &self.authority, map.as_deref());
+        let step = plan(name, namespace.phase(), &self.authority, map.as_deref().map(|map| &map.0));
         let Some(step) = step else { return Ok(Done::Settled) };
         let effects = self.context.effects(Self::NAME);
         let is_written = effects.settle(&step, "the certificate of the API server's authority").await?;

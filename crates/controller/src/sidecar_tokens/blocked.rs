@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
 use kube::core::PartialObjectMeta;
 use pillion_plan::credential::Credential;
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::wakes::{Wakes, its_namespace};
 
 use super::SidecarTokens;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Watch, Watched};
-use crate::wakes::{Wakes, its_namespace};
 
 /// How long to wait for the list of a watch.
 const LISTING: Duration = Duration::from_secs(2);

@@ -7,9 +7,8 @@ use std::time::Duration;
 use pillion_plan::Step;
 use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Move, Why};
+use pillion_runtime::backoff::Backoff;
 use tokio::time::Instant;
-
-use crate::backoff::Backoff;
 
 /// The delays after failures of one Secret.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_mins(5) };

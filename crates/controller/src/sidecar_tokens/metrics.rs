@@ -1,13 +1,12 @@
 //! Metrics of tokens for isolated sidecars.
 
 use pillion_kubernetes::time::Timestamp;
+use pillion_runtime::metrics::{Kind, Metrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
-
-use crate::metrics::{Kind, Metrics};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {

@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{self as plan, LIFETIME, LIFETIME_MIN, LINGER, Move, Plan, Secret};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure};
+use pillion_runtime::effects::{Effects, Journal};
+use pillion_runtime::rights::{self, KEEP, Right, Scope, Situation};
+use pillion_runtime::store::Facets;
+use pillion_runtime::wakes::{Wakes, its_name, its_namespace};
 use tokio::time::{Instant, sleep};
 
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure};
-use crate::effects::{Effects, Journal};
-use crate::rights::{self, KEEP, Right, Scope, Situation};
-use crate::store::Facets;
-use crate::wakes::{Wakes, its_name, its_namespace};
 use blocked::Blocked;
 use memory::{Attempt, Memory};
 use metrics::TokenMetrics;

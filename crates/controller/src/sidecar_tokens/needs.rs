@@ -7,10 +7,9 @@ use pillion_identity::audience::AudienceToken;
 use pillion_plan::credential::Credential;
 use pillion_plan::demand::Demands;
 use pillion_plan::sidecar_tokens::Needs;
+use pillion_runtime::context::Context;
+use pillion_runtime::store::{Namespace, Subject};
 use serde_json::Value;
-
-use crate::context::Context;
-use crate::store::{Namespace, Subject};
 
 /// The needs of a namespace, and the Pods and workloads behind them.
 #[derive(Debug, Default)]

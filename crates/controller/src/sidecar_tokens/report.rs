@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Foreign, Lack};
+use pillion_runtime::effects::Events;
+use pillion_runtime::problem::{WriteError, WriteProblem};
+use pillion_runtime::store::Subject;
 use serde_json::json;
 
 use super::requests::TOKEN_REQUEST;
-use crate::effects::Events;
-use crate::problem::{WriteError, WriteProblem};
-use crate::store::Subject;
 
 /// The reason of the Event about lifetimes that the API server shortened. It is no trouble: the tokens are there.
 pub(super) const SHORTENED: &str = "TokenLifetimeShortened";

@@ -11,15 +11,15 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_plan::Step;
 use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{self as plan, Foreign, Minted, Move, Secret, Tokens, Why};
+use pillion_runtime::context::Clock;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::effects::Effects;
+use pillion_runtime::problem::{WriteError, WriteProblem};
+use pillion_runtime::read;
+use pillion_runtime::store::{PodObject, Subject};
 
 use super::SidecarTokens;
 use super::metrics::TokenMetrics;
-use crate::context::Clock;
-use crate::controller::Controller as _;
-use crate::effects::Effects;
-use crate::problem::{WriteError, WriteProblem};
-use crate::read;
-use crate::store::{PodObject, Subject};
 
 /// Selects Pods that have not terminated; the others hold no Secret.
 const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -107,7 +107,7 @@ impl Requests {
                 Ok(Done::default())
             }
             Move::Collect(secret) => {
-                if is_mounted(&self.effects.client, secret).await? {
+                if is_mounted(self.effects.client(), secret).await? {
                     return Err(Stopped::InUse);
                 }
                 self.effects.carry_out(&plan::delete(secret), &of("no Pod needs the token of")).await?;
@@ -125,7 +125,7 @@ impl Requests {
             Err(error) => return Err(error.into()),
         };
         // Either Pillion's own Secret has not reached the watch yet, or another object has the name.
-        let foreign = in_the_way(&self.effects.client, namespace, credential).await?;
+        let foreign = in_the_way(self.effects.client(), namespace, credential).await?;
         Err(foreign.map_or_else(|| error.into(), Stopped::Foreign))
     }
 

@@ -7,19 +7,22 @@ use kube::Api;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::credential::Credential;
 use pillion_plan::sidecar_tokens::{Account, Content, LABELS, Secret};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Store, Watch, Watched};
 
 use super::SidecarTokens;
 use super::metrics::Measured;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Store, Watch, Watched};
 
 /// How long a token may be due before it counts as overdue, in seconds. A tenth of the shortest life is left then.
 const LATE: i64 = 60;
 
-impl Projection for Secret {
-    fn differences(&self, next: &Self) -> Facets {
-        let is_same = *self == Self { resource_version: self.resource_version.clone(), ..next.clone() };
+/// A token Secret, as the table keeps it.
+pub(super) struct TokenSecret(Secret);
+
+impl Projection for TokenSecret {
+    fn differences(&self, Self(next): &Self) -> Facets {
+        let is_same = self.0 == Secret { resource_version: self.0.resource_version.clone(), ..next.clone() };
         if is_same { Facets::empty() } else { Facets::CONTENT }
     }
 }
@@ -46,9 +49,9 @@ impl NamespaceSecrets {
 /// The watches of token Secrets.
 pub(super) enum TokenSecrets {
     /// One for all namespaces.
-    All(Watched<Secret>),
+    All(Watched<TokenSecret>),
     /// One for each namespace.
-    ByNamespace(BTreeMap<String, Watched<Secret>>),
+    ByNamespace(BTreeMap<String, Watched<TokenSecret>>),
 }
 
 impl TokenSecrets {
@@ -75,7 +78,7 @@ impl TokenSecrets {
     }
 
     /// Returns the watches.
-    pub(super) fn each(&self) -> impl Iterator<Item = &Watched<Secret>> {
+    pub(super) fn each(&self) -> impl Iterator<Item = &Watched<TokenSecret>> {
         let (all, by_namespace) = match self {
             Self::All(kept) => (Some(kept), None),
             Self::ByNamespace(kept) => (None, Some(kept.values())),
@@ -95,7 +98,7 @@ impl TokenSecrets {
             return NamespaceSecrets::NotListed(kept.problem());
         }
         NamespaceSecrets::Listed(
-            kept.in_namespace(namespace).iter().map(|secret| (secret.name.clone(), Secret::clone(secret))).collect(),
+            kept.in_namespace(namespace).iter().map(|secret| (secret.0.name.clone(), secret.0.clone())).collect(),
         )
     }
 
@@ -103,6 +106,7 @@ impl TokenSecrets {
     pub(super) fn measure(&self, now: Timestamp) -> Measured {
         let mut measured = Measured::default();
         for secret in self.each().flat_map(|kept| kept.all()) {
+            let TokenSecret(secret) = &*secret;
             measured.count += 1;
             // Unneeded tokens are not renewed.
             if let Content::Token { expires, renew_after } = secret.content
@@ -135,9 +139,9 @@ pub(super) fn is_there(store: &Store, namespace: &str, account: &str) -> bool {
     store.accounts().get(namespace, account).is_some_and(|account| !account.known.is_terminating)
 }
 
-fn keep(context: &Context, watch: Watch<SecretObject>) -> Watched<Secret> {
+fn keep(context: &Context, watch: Watch<SecretObject>) -> Watched<TokenSecret> {
     let watch = LABELS.into_iter().fold(watch, |watch, (key, value)| watch.label(key, Some(value)));
     // A Secret with Pillion's labels that is not Pillion's is left alone. It is found when Pillion needs its name.
-    let see = |secret: SecretObject| Secret::from_object(&serde_json::to_value(secret).ok()?).ok();
+    let see = |secret: SecretObject| Secret::from_object(&serde_json::to_value(secret).ok()?).ok().map(TokenSecret);
     context.store.keep(SidecarTokens::NAME, watch, see)
 }

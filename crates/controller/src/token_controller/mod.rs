@@ -14,19 +14,19 @@ use pillion_kubernetes::time::Timestamp;
 use pillion_plan::default_account::ACTIVE;
 use pillion_plan::token_controller::rival::LEASE;
 use pillion_plan::token_controller::{Fill, Gone, Secret, Task, TokenControllerInput, plan};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::{Controller, Done, Failure};
+use pillion_runtime::effects::Effects;
+use pillion_runtime::problem::{WriteError, WriteProblem};
+use pillion_runtime::rights::{self, Right, Scope, Situation};
+use pillion_runtime::store::{Facets, Watched};
+use pillion_runtime::wakes::{Wakes, its_name, its_namespace};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::authority::Authority;
-use crate::context::Context;
-use crate::controller::{Controller, Done, Failure};
-use crate::effects::Effects;
-use crate::problem::{WriteError, WriteProblem};
-use crate::rights::{self, Right, Scope, Situation};
-use crate::store::{Facets, Watched};
-use crate::wakes::{Wakes, its_name, its_namespace};
 use retries::{After, Retries};
-use watches::Deleted;
+use watches::{Deleted, TokenSecret};
 
 pub use signing::{KeyError, SigningKey};
 pub use start::{Refusal, check};
@@ -79,7 +79,7 @@ pub struct TokenController {
     context: Context,
     effects: Effects,
     options: Options,
-    secrets: Watched<Secret>,
+    secrets: Watched<TokenSecret>,
     deleted: Deleted,
     /// Whether another controller does the work. Then a preview has nothing to show.
     is_idle: bool,
@@ -135,14 +135,14 @@ impl Controller for TokenController {
         let Some(namespace) = store.namespaces().get("", name) else { return Ok(Done::Settled) };
         let now = self.context.clock.now();
         let (accounts, secrets) = (store.accounts().in_namespace(name), self.secrets.in_namespace(name));
-        state.retries.keep(|secret| secrets.iter().any(|known| known.name == secret));
+        state.retries.keep(|secret| secrets.iter().any(|known| known.0.name == secret));
         let mut gone = std::mem::take(&mut state.still_named);
         gone.extend(self.deleted.take(name));
         let plan = plan(
             &TokenControllerInput {
                 is_active: namespace.phase() == ACTIVE,
                 accounts: &accounts.iter().map(|account| &account.known).collect::<Vec<_>>(),
-                secrets: &secrets.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+                secrets: &secrets.iter().map(|secret| &secret.0).collect::<Vec<_>>(),
                 gone: &gone,
                 sweeps: !state.is_swept,
             },

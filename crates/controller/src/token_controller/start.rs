@@ -4,9 +4,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::token_controller::rival::{LEASE, NAMESPACE, Rival, rival};
-
-use crate::problem::WriteProblem;
-use crate::read::one;
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read::one;
 
 /// Why the controller does nothing.
 #[derive(Debug, thiserror::Error)]

@@ -7,24 +7,27 @@ use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::Api;
 use parking_lot::Mutex;
 use pillion_plan::token_controller::{ACCOUNT, ACCOUNT_UID, Gone, Secret, TOKEN_TYPE};
+use pillion_runtime::context::Context;
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::store::{Facets, Projection, Table, Watch, Watched};
 
 use super::{TokenController, claims};
 use crate::authority::Authority;
-use crate::context::Context;
-use crate::controller::Controller as _;
-use crate::store::{Facets, Projection, Table, Watch, Watched};
 
-impl Projection for Secret {
-    fn differences(&self, next: &Self) -> Facets {
-        let is_same = *self == Self { resource_version: self.resource_version.clone(), ..next.clone() };
+/// A token Secret, as the table keeps it.
+pub(super) struct TokenSecret(pub(super) Secret);
+
+impl Projection for TokenSecret {
+    fn differences(&self, Self(next): &Self) -> Facets {
+        let is_same = self.0 == Secret { resource_version: self.0.resource_version.clone(), ..next.clone() };
         if is_same { Facets::empty() } else { Facets::CONTENT }
     }
 }
 
 /// Starts to watch the token Secrets. No secret data is kept.
-pub(super) fn secrets(context: &Context, authority: Option<Authority>) -> Watched<Secret> {
+pub(super) fn secrets(context: &Context, authority: Option<Authority>) -> Watched<TokenSecret> {
     let watch = Watch::new(Api::<SecretObject>::all(context.client.clone()), "Secret").field("type", TOKEN_TYPE);
-    context.store.keep(TokenController::NAME, watch, move |secret| Some(view(secret, authority.as_ref())))
+    context.store.keep(TokenController::NAME, watch, move |secret| Some(TokenSecret(view(secret, authority.as_ref()))))
 }
 
 /// The token Secrets that have been deleted since their namespaces were last compared.
@@ -33,10 +36,10 @@ pub(super) struct Deleted(Arc<Mutex<BTreeMap<String, Vec<Gone>>>>);
 
 impl Deleted {
     /// Follows the deletions from now on.
-    pub(super) fn follow(&self, secrets: &Table<Secret>) {
+    pub(super) fn follow(&self, secrets: &Table<TokenSecret>) {
         let deleted = Arc::clone(&self.0);
         secrets.subscribe(move |change| {
-            if let Some(Secret { name, account, account_uid, .. }) = change.before.as_deref()
+            if let Some(TokenSecret(Secret { name, account, account_uid, .. })) = change.before.as_deref()
                 && change.after.is_none()
             {
                 let gone = Gone { secret: name.clone(), account: account.clone(), account_uid: account_uid.clone() };
@@ -107,9 +110,9 @@ mod tests {
     fn tkn4_a_deletion_is_told_once() {
         let (table, deleted) = (Table::default(), Deleted::default());
         deleted.follow(&table);
-        table.put_for_test("shop", "s", 1, view(secret(&json!(null)), None));
+        table.put_for_test("shop", "s", 1, TokenSecret(view(secret(&json!(null)), None)));
         assert_eq!(deleted.take("shop"), []);
-        table.remove_for_test("shop", "s");
+        table.remove_for_test("shop", "s", "s");
         let gone = Gone { secret: "s".to_owned(), account: "bot".to_owned(), account_uid: String::new() };
         assert_eq!(deleted.take("shop"), [gone]);
         assert_eq!(deleted.take("shop"), []);

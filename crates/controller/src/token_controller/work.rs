@@ -10,14 +10,14 @@ use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
 use pillion_plan::token_controller::write::{self, NewToken};
 use pillion_plan::token_controller::{Fill, Gone, Secret, Token, share};
+use pillion_runtime::controller::Controller as _;
+use pillion_runtime::problem::WriteProblem;
+use pillion_runtime::read::{in_time, one};
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{SHORTEST, Stopped, TokenController, claims};
 use crate::authority::Authority;
-use crate::controller::Controller as _;
-use crate::problem::WriteProblem;
-use crate::read::{in_time, one};
 
 /// Attempts to remove a name from a ServiceAccount, which other clients write too, and the minimum pause between
 /// attempts. Up to the same time is added to the pause (TKN-4).

@@ -14,8 +14,6 @@ use anyhow::{Context as _, anyhow};
 use pillion_admission::settings::Settings;
 use pillion_cluster::rollouts::sets;
 use pillion_cluster::{Connection, NO_DEFINITION, Trouble};
-use pillion_controller::Clock;
-use pillion_controller::metrics::Metrics;
 use pillion_controller::preview::{self as previews, Preview, Question};
 use pillion_controller::registry::Name;
 use pillion_documents::manifest::Manifest;
@@ -24,6 +22,8 @@ use pillion_install::settings::{self, Assembled};
 use pillion_install::tuning::{Choice, Tuning};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_runtime::Clock;
+use pillion_runtime::metrics::Metrics;
 use pillion_simulation::{Simulation, Situation};
 use pillion_terminal::output::Output;
 use pillion_terminal::{Status, Terminal};
@@ -99,7 +99,7 @@ pub fn run(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<Sta
     let preview = runtime.block_on(async {
         let config = options.connection.config().await?;
         let tuned = tuning.options(&chosen, None, config.as_ref())?;
-        let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
+        let cluster = config.map(|config| pillion_runtime::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
         let clock = Clock::system();
         let question = Question {

@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use kube::Config;
 use pillion_cluster::{Kubeconfig, Writer};
 use pillion_controller::merged::{self, Uninstalled};
-use pillion_controller::metrics::Metrics;
-use pillion_controller::{Context, client};
+use pillion_runtime::metrics::Metrics;
+use pillion_runtime::{Context, client};
 use pillion_terminal::{Status, Terminal};
 use tokio::sync::watch;
 

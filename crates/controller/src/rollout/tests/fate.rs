@@ -6,9 +6,9 @@ use pillion_plan::condition::reference;
 use pillion_plan::failure::{FAILED, Failed};
 use pillion_plan::{Step, Subresource};
 use pillion_rollout::pod::ContainerStatus;
+use pillion_runtime::store::Projection as _;
 
 use super::*;
-use crate::store::Projection as _;
 
 const DEADLINE: i64 = 60;
 
@@ -162,8 +162,7 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
 
     // Another process says nothing again, and touches no Pod, even if one is replaced.
     running.state = RolloutState::default();
-    let place = crate::store::ObjectPlace { namespace: "shop".to_owned(), name: "web-0".to_owned() };
-    running.controller.pods.remove(place, "p0");
+    running.controller.pods.remove_for_test("shop", "web-0", "p0");
     assert_eq!(shown(&running.settle().await), ["SidecarSet logs status"], "the number of Pods");
     assert_eq!(running.condition("Progressing")["lastTransitionTime"], counting["lastTransitionTime"]);
 

@@ -1,8 +1,9 @@
 //! Sidecars that follow the app (ROLL-70) in the controller.
 
+use pillion_runtime::store::{Change, Projection as _};
+
 use super::resize::{answering, of_pods, stored};
 use super::*;
-use crate::store::{Change, Projection as _};
 
 const STATE: &str = "pillion.dev/sidecarset-resize-state";
 

@@ -1,7 +1,8 @@
 //! Resizes (ROLL-65) in the controller.
 
+use pillion_runtime::effects::PATIENCE;
+
 use super::*;
-use crate::effects::PATIENCE;
 
 const STATE: &str = "pillion.dev/sidecarset-resize-state";
 

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use pillion_controller::Clock;
 use pillion_controller::token_controller::SigningKey;
+use pillion_runtime::Clock;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::until;
 use serde_json::json;

@@ -7,11 +7,12 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion_controller::merged::uninstall;
-use pillion_controller::readiness::Readiness;
 use pillion_controller::registry::{self, Name};
-use pillion_controller::{Context, health, sidecar_tokens};
+use pillion_controller::sidecar_tokens;
 use pillion_install::rendering::crd;
 use pillion_install::rendering::document::to_yaml;
+use pillion_runtime::readiness::Readiness;
+use pillion_runtime::{Context, health};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
 use serde_json::{Value, json};

@@ -35,11 +35,8 @@ pub use change::{Change, Facets, Projection};
 pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
-pub(crate) use slim::Slim;
-pub use subject::Subject;
-pub(crate) use subject::{PodObject, WorkloadObject};
-#[cfg(test)]
-pub(crate) use table::ObjectPlace;
+pub use slim::Slim;
+pub use subject::{PodObject, Subject, WorkloadObject};
 pub use table::Table;
 pub use watch::{Watch, Watched};
 
@@ -250,13 +247,13 @@ impl Store {
 }
 
 /// Returns the resource of a kind. The plurals of all kinds that controllers use are regular.
-pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
+pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 /// Returns the whole object without `managedFields`. Sets `apiVersion` and `kind`, which the API server omits in lists.
-pub(crate) fn whole(mut object: DynamicObject, api_version: &str, kind: &str) -> Value {
+pub fn whole(mut object: DynamicObject, api_version: &str, kind: &str) -> Value {
     object.metadata.managed_fields = None;
     let mut object = serde_json::to_value(object).unwrap_or_default();
     if let Some(object) = object.as_object_mut() {

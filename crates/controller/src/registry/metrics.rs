@@ -1,52 +1,18 @@
+use std::time::Duration;
+
 use pillion_bundle::source::ConfigMapName;
 use pillion_kubernetes::time::Timestamp;
 use pillion_plan::merged::Notice;
 use pillion_plan::sidecar_tokens::{Foreign, Lack};
+use pillion_runtime::metrics::{Kind, Metrics};
 use pillion_testkit::metrics::{ANY, Catalogue};
 
-use super::*;
 use crate::bundle::metrics::BundleMetrics;
 use crate::merged;
 use crate::registry;
 use crate::rollout::metrics::RolloutMetrics;
 use crate::sidecar_tokens::Trouble;
 use crate::sidecar_tokens::metrics::{Measured, TokenMetrics};
-
-#[test]
-fn what_happened_can_be_scraped() {
-    let metrics = Metrics::new();
-    metrics.leads("pillion-controller", true);
-    metrics.ready(true);
-    metrics.settings_current(false);
-    metrics.request("watch");
-    metrics.reconciled("merged", "ok", Duration::from_millis(3));
-    let text = metrics.encoded();
-    for line in [
-        "pillion_controller_leader{lease=\"pillion-controller\"} 1",
-        "pillion_controller_ready 1",
-        "pillion_controller_settings_current 0",
-        "pillion_controller_api_requests_total{verb=\"watch\"} 1",
-        "pillion_controller_reconciliations_total{controller=\"merged\",result=\"ok\"} 1",
-        "pillion_controller_reconciliation_seconds_count{controller=\"merged\"} 1",
-    ] {
-        assert!(text.contains(line), "{line} is not in:\n{text}");
-    }
-}
-
-#[test]
-fn a_failure_counts_until_it_is_over() {
-    let metrics = Metrics::new();
-    let count = |expected: &str| {
-        let line = format!("pillion_controller_failing{{controller=\"test\"}} {expected}\n");
-        assert!(metrics.encoded().contains(&line), "{line} is not in:\n{}", metrics.encoded());
-    };
-    let (first, second) = (metrics.failing("test"), metrics.failing("test"));
-    count("2");
-    drop(first);
-    count("1");
-    drop(second);
-    count("0");
-}
 
 /// The reasons of the Events about problems, by controller.
 fn reasons() -> Vec<(&'static str, &'static str)> {

@@ -37,7 +37,7 @@ pub struct Subject {
     /// Whether the Pod has terminated. Always false for workloads.
     pub is_finished: bool,
     /// A hash of what all other fields are made from, except the status. 0 for workloads.
-    pub(crate) made_from: u64,
+    pub made_from: u64,
 }
 
 /// The keys of that hash. They differ between processes, so nobody can make two Pods that have the same.
@@ -63,13 +63,14 @@ impl Projection for Subject {
 }
 
 /// The fields that are read from a Pod.
-pub(crate) type PodObject = Slim<PodSpec, PodStatus>;
+pub type PodObject = Slim<PodSpec, PodStatus>;
 /// The fields that are read from a workload.
-pub(crate) type WorkloadObject = Slim<WorkloadSpec, NoStatus>;
+pub type WorkloadObject = Slim<WorkloadSpec, NoStatus>;
 
+/// The fields that are read from `spec` of a Pod.
 #[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodSpec {
+pub struct PodSpec {
     service_account_name: Option<String>,
     automount_service_account_token: Option<bool>,
     init_containers: Option<Vec<Container>>,
@@ -91,15 +92,17 @@ struct Mount {
     mount_path: String,
 }
 
+/// The fields that are read from `status` of a Pod.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(crate) struct PodStatus {
+pub struct PodStatus {
     phase: Option<String>,
 }
 
+/// The status of a workload, of which nothing is read.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-pub(crate) struct NoStatus {}
+pub struct NoStatus {}
 
 #[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
 #[serde(default)]
@@ -139,9 +142,10 @@ struct SecretSource {
     name: Option<String>,
 }
 
+/// The fields that are read from `spec` of a workload.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct WorkloadSpec {
+pub struct WorkloadSpec {
     template: Option<Template>,
     /// The template of a `CronJob`.
     job_template: Option<JobTemplate>,
@@ -169,7 +173,7 @@ struct Template {
 impl Subject {
     /// Returns the subject of a Pod. `earlier` is that of an earlier version of the Pod, if it is known: statuses change
     /// all the time, and all else is only read again if it has changed.
-    pub(crate) fn of_pod(pod: PodObject, earlier: Option<&Self>) -> Self {
+    pub fn of_pod(pod: PodObject, earlier: Option<&Self>) -> Self {
         let PodObject { metadata, spec, status } = pod;
         let is_finished = status
             .and_then(|status| status.phase)

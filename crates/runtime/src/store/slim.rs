@@ -14,11 +14,13 @@ use serde::{Deserialize, Deserializer};
 
 /// An object with the fields of `P` in `spec` and those of `S` in `status`. Other fields are skipped.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Slim<P, S> {
+pub struct Slim<P, S> {
     /// The metadata without `managedFields`.
     #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
+    /// The fields of `spec`.
     pub spec: P,
+    /// The fields of `status`, if there is one.
     #[serde(default = "none")]
     pub status: Option<S>,
 }

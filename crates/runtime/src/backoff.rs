@@ -4,16 +4,16 @@ use std::time::Duration;
 
 /// A delay that doubles with each consecutive failure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     /// The delay after the first failure.
-    pub(crate) first: Duration,
+    pub first: Duration,
     /// The longest delay.
-    pub(crate) most: Duration,
+    pub most: Duration,
 }
 
 impl Backoff {
     /// Returns the delay after a failure that `failures` others preceded.
-    pub(crate) fn after(self, failures: u32) -> Duration {
+    pub fn after(self, failures: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(failures)).min(self.most)
     }
 }

@@ -273,15 +273,17 @@ impl<T: Projection> Table<T> {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn put_for_test(&self, namespace: &str, name: &str, number: u64, object: T) {
+    /// Takes an object as a watch would show it. Its UID is its name.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn put_for_test(&self, namespace: &str, name: &str, number: u64, object: T) {
         let place = ObjectPlace { namespace: namespace.to_owned(), name: name.to_owned() };
         self.put(place, Version { uid: name.to_owned(), number: Some(number) }, object);
     }
 
-    #[cfg(test)]
-    pub(crate) fn remove_for_test(&self, namespace: &str, name: &str) {
-        self.remove(ObjectPlace { namespace: namespace.to_owned(), name: name.to_owned() }, name);
+    /// Removes an object as a watch would.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn remove_for_test(&self, namespace: &str, name: &str, uid: &str) {
+        self.remove(ObjectPlace { namespace: namespace.to_owned(), name: name.to_owned() }, uid);
     }
 
     fn tell(&self, change: &Change<T>) {

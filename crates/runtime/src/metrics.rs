@@ -1,9 +1,6 @@
 //! The metrics of the process, for Prometheus. Times are in seconds. A controller registers its own with
 //! [`Metrics::register`].
 
-#[cfg(test)]
-mod tests;
-
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -185,5 +182,46 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry.lock());
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_can_be_scraped() {
+        let metrics = Metrics::new();
+        metrics.leads("pillion-controller", true);
+        metrics.ready(true);
+        metrics.settings_current(false);
+        metrics.request("watch");
+        metrics.reconciled("merged", "ok", Duration::from_millis(3));
+        let text = metrics.encoded();
+        for line in [
+            "pillion_controller_leader{lease=\"pillion-controller\"} 1",
+            "pillion_controller_ready 1",
+            "pillion_controller_settings_current 0",
+            "pillion_controller_api_requests_total{verb=\"watch\"} 1",
+            "pillion_controller_reconciliations_total{controller=\"merged\",result=\"ok\"} 1",
+            "pillion_controller_reconciliation_seconds_count{controller=\"merged\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_counts_until_it_is_over() {
+        let metrics = Metrics::new();
+        let count = |expected: &str| {
+            let line = format!("pillion_controller_failing{{controller=\"test\"}} {expected}\n");
+            assert!(metrics.encoded().contains(&line), "{line} is not in:\n{}", metrics.encoded());
+        };
+        let (first, second) = (metrics.failing("test"), metrics.failing("test"));
+        count("2");
+        drop(first);
+        count("1");
+        drop(second);
+        count("0");
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 const CACHED: Duration = Duration::from_secs(7);
 
 /// Returns how long policy servers may still have the version before, if they may.
-pub(crate) fn unsettled(is_cached: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
+pub fn unsettled(is_cached: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
     let passed = Duration::from_secs(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or_default());
     let left = CACHED.checked_sub(passed).filter(|left| !left.is_zero());
     left.filter(|_| is_cached)
@@ -68,17 +68,17 @@ impl Bundled {
     }
 
     /// Records that the contents will be known later, or that there will be no bundle.
-    pub(crate) fn await_it(&self) {
+    pub fn await_it(&self) {
         self.0.send_replace(BundledState::Awaited);
     }
 
     /// Records that this process keeps no bundle. Returns whether that is new.
-    pub(crate) fn none(&self) -> bool {
+    pub fn none(&self) -> bool {
         self.0.send_if_modified(|state| !matches!(std::mem::take(state), BundledState::None))
     }
 
     /// Records the SidecarSets that are in the bundle now. Returns whether that is new.
-    pub(crate) fn put(&self, sets: Vec<SidecarSet>) -> bool {
+    pub fn put(&self, sets: Vec<SidecarSet>) -> bool {
         self.0.send_if_modified(|state| {
             let is_new = !matches!(state, BundledState::Kept(before) if **before == sets);
             if is_new {

@@ -37,7 +37,7 @@ impl<K> Clone for Wakes<K> {
 
 impl<K: Send + 'static> Wakes<K> {
     /// Returns the wakes of a controller, and the queue of the keys to reconcile.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Keys<K>>) {
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Keys<K>>) {
         let (queue, keys) = mpsc::unbounded_channel();
         (Self { queue, followers: Arc::default() }, keys)
     }

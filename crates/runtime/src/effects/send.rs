@@ -15,7 +15,7 @@ use crate::store::resource;
 /// The field manager of every field that the controllers write.
 pub const FIELD_MANAGER: &str = "pillion-controller";
 /// The time limit of one request.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The object that a step writes.
 pub(super) struct StepTarget {

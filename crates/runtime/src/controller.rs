@@ -25,18 +25,18 @@ pub enum Done {
 }
 
 /// How long to wait for a change that another client made at the same time, before a key is reconciled without it.
-pub(crate) const NOT_SEEN_YET: Duration = Duration::from_secs(2);
+pub const NOT_SEEN_YET: Duration = Duration::from_secs(2);
 
 impl Done {
     /// Returns the result after a write; `is_written` tells whether it was carried out. If another client was faster, the
     /// change usually wakes the key. If nothing has changed after all, only a further look helps.
-    pub(crate) fn after_write(is_written: bool) -> Self {
+    pub fn after_write(is_written: bool) -> Self {
         if is_written { Self::Settled } else { Self::LookAgain(NOT_SEEN_YET) }
     }
 
     /// Joins two results of one reconciliation: the key is reconciled at the earlier time.
     #[must_use]
-    pub(crate) fn or_sooner(self, other: Self) -> Self {
+    pub fn or_sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::LookAgain(one), Self::LookAgain(two)) => Self::LookAgain(one.min(two)),
             (Self::Settled, other) => other,

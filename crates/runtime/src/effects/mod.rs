@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 
 pub use events::Events;
 pub use journal::Journal;
-pub use send::FIELD_MANAGER;
-pub(crate) use send::PATIENCE;
+pub use send::{FIELD_MANAGER, PATIENCE};
 
 use crate::problem::{WriteError, WriteProblem};
 use crate::store::Store;
@@ -64,6 +63,11 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Returns the client, for reads that a write depends on.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Carries out one step, whose purpose is `why`. Returns the object after the write; `None` if it is gone, and for
     /// an eviction. For [`Step::RequestToken`], returns the TokenRequest with its status.
     ///
