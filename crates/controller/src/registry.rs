@@ -12,17 +12,17 @@ use pillion_runtime::context::Context;
 use pillion_runtime::controller::Controller;
 use pillion_runtime::queue;
 use pillion_runtime::rights::{Right, Situation};
+use pillion_service_accounts::default_account::DefaultAccounts;
+use pillion_service_accounts::legacy_token_cleaner::LegacyTokenCleaner;
+use pillion_service_accounts::root_ca::RootCaPublisher;
+use pillion_service_accounts::token_controller::TokenController;
 use tokio::task::JoinSet;
 
 use crate::account_permissions::AccountPermissions;
 use crate::bundle::BundleKeeper;
-use crate::default_account::DefaultAccounts;
-use crate::legacy_token_cleaner::LegacyTokenCleaner;
 use crate::merged::MergedAccounts;
 use crate::rollout::SidecarSetRollout;
-use crate::root_ca::RootCaPublisher;
 use crate::sidecar_tokens::SidecarTokens;
-use crate::token_controller::TokenController;
 
 /// Declares the controllers: for each its name in code, the name of its options, and the implementation.
 macro_rules! controllers {
