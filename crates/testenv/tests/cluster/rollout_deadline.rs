@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use pillion_admission::settings::Settings;
 use pillion_bundle::source::ConfigMapName;
-use pillion_controller::bundle::{BundleKeeper, Options as BundleOptions};
+use pillion_controllers::bundle::{BundleKeeper, Options as BundleOptions};
 use pillion_plan::bundle::stored;
 use pillion_plan::failure::{FAILED, Failed};
 use pillion_runtime::Context;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use pillion_admission::settings::Settings;
 use pillion_cluster::Kubeconfig;
-use pillion_controller::registry::{self, Name};
+use pillion_controllers::registry::{self, Name};
 use pillion_runtime::effects::Events;
 use pillion_runtime::leader::{Candidate, Timings};
 use pillion_runtime::metrics::Metrics;

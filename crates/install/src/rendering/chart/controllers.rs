@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion_controller::registry::{ALL, Name};
+use pillion_controllers::registry::{ALL, Name};
 use pillion_runtime::rights::{Right, Situation};
 use serde_json::{Value, json};
 

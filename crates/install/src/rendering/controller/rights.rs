@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion_controller::registry::Name;
+use pillion_controllers::registry::Name;
 use pillion_kubernetes::rbac::PolicyRule;
 use pillion_runtime::rights::{Right, Scope, Situation};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::Role;
 use kube::Api;
-use pillion_controller::registry::{self, Name, Options};
+use pillion_controllers::registry::{self, Name, Options};
 use pillion_identity::names::merged;
 use pillion_runtime::Context;
 use pillion_testenv::until;

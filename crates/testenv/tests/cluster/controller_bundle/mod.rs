@@ -12,7 +12,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TEXT_MAX;
-use pillion_controller::bundle::{BundleKeeper, Options};
+use pillion_controllers::bundle::{BundleKeeper, Options};
 use pillion_install::rendering::crd;
 use pillion_runtime::Context;
 use pillion_runtime::metrics::Metrics;

@@ -10,7 +10,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, Config};
 use pillion_admission::settings::Settings;
-use pillion_controller::merged::{MergedAccounts, Options as MergedOptions};
+use pillion_controllers::merged::{MergedAccounts, Options as MergedOptions};
 use pillion_identity::decision::Asking;
 use pillion_identity::merged::ready;
 use pillion_identity::names;

@@ -14,7 +14,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Config;
 use kube::api::ListParams;
 use pillion_admission::settings::Settings;
-use pillion_controller::sidecar_tokens::{Options as TokenOptions, SidecarTokens};
+use pillion_controllers::sidecar_tokens::{Options as TokenOptions, SidecarTokens};
 use pillion_identity::names::token_secret;
 use pillion_runtime::Context;
 use pillion_runtime::metrics::Metrics;
