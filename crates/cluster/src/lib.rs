@@ -5,7 +5,7 @@
 //! rollouts of SidecarSets are.
 //!
 //! It never decides what a rollout does next: [`pillion_rollout`] does. It never reads settings or a file other than the
-//! kubeconfig, and prints nothing but what [`concluded`] and [`Change`] say of a write.
+//! kubeconfig, and prints only how a write ended ([`Writing`], [`concluded`]) and that a cluster is slow to answer.
 //!
 //! Start with [`Kubeconfig`] and [`Reader`]; for rollouts, with [`rollouts::report`].
 #![forbid(unsafe_code)]
