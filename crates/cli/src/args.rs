@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _};
+use pillion_terminal::Color;
 
 use crate::commands;
-use crate::terminal::Color;
 
 /// The program's name.
 const NAME: &str = "pillion";
@@ -84,11 +84,11 @@ pub enum Command {
     /// Show what the controllers would do.
     Plan(Box<commands::plan::Args>),
     /// Show the SidecarSets of a cluster, and how far their rollouts are.
-    Status(Box<commands::status::Args>),
+    Status(Box<pillion_verbs::status::Args>),
     /// Manage the rollout of a SidecarSet.
-    Rollout(Box<commands::rollout::Args>),
+    Rollout(Box<pillion_verbs::rollout::Args>),
     /// Set a field of the updateStrategy of a SidecarSet.
-    Set(Box<commands::set::Args>),
+    Set(Box<pillion_verbs::set::Args>),
     /// Prove in a cluster that a Pod gets its sidecar.
     Probe(Box<commands::probe::Args>),
     /// Remove what would be in the way once Pillion's processes are gone.
@@ -153,9 +153,9 @@ fn described(command: clap::Command) -> clap::Command {
         .mut_subcommand("controller", long::<commands::controller::Args>);
     command
         .mut_subcommand("plan", long::<commands::plan::Args>)
-        .mut_subcommand("status", long::<commands::status::Args>)
-        .mut_subcommand("rollout", long::<commands::rollout::Args>)
-        .mut_subcommand("set", long::<commands::set::Args>)
+        .mut_subcommand("status", long::<pillion_verbs::status::Args>)
+        .mut_subcommand("rollout", long::<pillion_verbs::rollout::Args>)
+        .mut_subcommand("set", long::<pillion_verbs::set::Args>)
         .mut_subcommand("probe", long::<commands::probe::Args>)
         .mut_subcommand("uninstall", long::<commands::uninstall::Args>)
         .mut_subcommand("schema", long::<commands::schema::Args>)

@@ -15,12 +15,11 @@ use clap::{Arg, ArgMatches, Command};
 use clap_complete::ArgValueCompleter;
 use clap_complete::engine::{CompletionCandidate, complete};
 use clap_complete::env::Shells;
+use pillion_cluster::rollouts::inventory;
+use pillion_cluster::rollouts::sets;
+use pillion_cluster::{Kind, Kubeconfig, Reader};
+use pillion_install::installation;
 use pillion_kubernetes::json;
-
-use crate::cluster::{Kind, Kubeconfig, Reader};
-use crate::installation;
-use crate::rollouts::inventory;
-use crate::rollouts::sets;
 
 /// The environment variable that says which shell asks.
 pub const VARIABLE: &str = "PILLION_COMPLETE";

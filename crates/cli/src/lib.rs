@@ -1,47 +1,33 @@
 //! The command line of Pillion.
 //!
 //! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
-//! `stdout` carries data; `stderr` carries messages for the user. Beside [`commands`] stand the modules that several
-//! commands share: among others the built-in policy module ([`module`]), output to the terminal ([`terminal`]) and
-//! writing files ([`files`]).
+//! `stdout` carries data; `stderr` carries messages for the user. The work of the larger commands is in crates of its
+//! own: [`pillion_check`], [`pillion_preview`] (`inject`, `explain`, `plan`), [`pillion_install`] (`manifest`,
+//! `schema`) and [`pillion_verbs`] (`status`, `rollout`, `set`).
+//!
+//! It never decides about a SidecarSet, a Pod or a rollout: it reads arguments, calls and prints.
 //!
 //! The feature `server`, on by default, adds the commands `serve` and `controller`. All others run wherever Rust's
 //! standard library does.
+//!
+//! Start with [`args`], which has the list of commands, and the module of a command.
 #![forbid(unsafe_code)]
 
 pub mod args;
-pub mod bundling;
-pub mod cluster;
 pub mod commands;
 pub mod completion;
 #[cfg(feature = "server")]
 pub mod daemon;
 pub mod files;
-pub mod installation;
-mod key_value;
-pub mod module;
-pub mod output;
-mod policy_fields;
-pub mod preview;
-pub mod rendering;
-pub mod report;
-pub mod rollouts;
-pub mod schema;
-pub mod status;
-pub mod terminal;
-pub mod tuning;
-pub mod units;
-pub mod wrap;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use pillion_terminal::{Status, Terminal};
 
 use crate::args::{Cli, Command};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// Runs the command line; the first argument is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -91,9 +77,9 @@ fn run(cli: &Cli, terminal: &mut Terminal) -> anyhow::Result<Status> {
         #[cfg(feature = "server")]
         Command::Controller(args) => commands::controller::run(args, terminal),
         Command::Plan(args) => commands::plan::run(args, terminal),
-        Command::Status(args) => commands::status::run(args, terminal),
-        Command::Rollout(args) => commands::rollout::run(args, terminal),
-        Command::Set(args) => commands::set::run(args, terminal),
+        Command::Status(args) => pillion_verbs::status::run(args, terminal),
+        Command::Rollout(args) => pillion_verbs::rollout::run(args, terminal),
+        Command::Set(args) => pillion_verbs::set::run(args, terminal),
         Command::Probe(args) => commands::probe::run(args, terminal),
         Command::Uninstall(args) => commands::uninstall::run(args, terminal),
         Command::Schema(args) => commands::schema::run(args, terminal),

@@ -33,7 +33,6 @@ mod live;
 mod log;
 pub mod metadata;
 mod module;
-pub mod paths;
 mod pool;
 mod protocol;
 #[cfg(feature = "server")]
@@ -49,4 +48,5 @@ pub use grants::{CapabilityPattern, ContextAwareResource, Grants, PatternError, 
 pub use live::{Live, LiveError};
 pub use log::{LogLevel, LogLine};
 pub use module::{Error, Module};
+pub use pillion_kubernetes::paths;
 pub use protocol::{Operation, SettingsResponse, ValidationResponse};

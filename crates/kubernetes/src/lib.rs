@@ -16,6 +16,7 @@ pub mod node;
 pub mod nullable;
 pub mod operation;
 pub mod outcome;
+pub mod paths;
 pub mod pod_validation;
 pub mod quantity;
 pub mod rbac;

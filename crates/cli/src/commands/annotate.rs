@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pillion_host::Module;
 use pillion_host::metadata::Metadata;
+use pillion_terminal::{Status, Terminal};
 
 use crate::files;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:

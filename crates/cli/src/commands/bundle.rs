@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use anyhow::bail;
 use pillion_bundle::config_map::{self, TEXT_MAX};
 use pillion_bundle::source::ConfigMapName;
+use pillion_install::bundling::{Bundled, bundled};
+use pillion_install::settings;
+use pillion_install::unread;
 use pillion_kubernetes::name_validation;
 use pillion_kubernetes::time::Timestamp;
+use pillion_preview::Inputs;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_terminal::output::{DataFormat, Output};
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
-use crate::bundling::{Bundled, bundled};
-use crate::commands::check;
 use crate::files;
-use crate::output::{DataFormat, Output};
-use crate::preview::{self, Inputs};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Compile SidecarSets into one text for settings.bundle.
@@ -85,17 +85,17 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 fn compile(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
-    let preview::Given { value: base, origin, .. } =
-        args.settings.as_deref().map(preview::with_policy).transpose()?.unwrap_or_default();
+    let settings::Given { value: base, origin, .. } =
+        args.settings.as_deref().map(settings::with_policy).transpose()?.unwrap_or_default();
     let paths = if args.settings.is_some() && args.inputs.is_empty() { Vec::new() } else { args.inputs.paths()? };
-    let Some(manifests) = preview::manifests(&paths, args.inputs.recursive, terminal)? else {
+    let Some(manifests) = pillion_preview::manifests(&paths, args.inputs.recursive, terminal)? else {
         return Ok((String::new(), Status::Failed));
     };
-    let unknown = origin.as_ref().map(check::unknown_fields_in_settings).unwrap_or_default();
-    for warning in unknown.into_iter().chain(manifests.iter().flat_map(check::unknown_fields)) {
+    let unknown = origin.as_ref().map(unread::unknown_fields_in_settings).unwrap_or_default();
+    for warning in unknown.into_iter().chain(manifests.iter().flat_map(unread::unknown_fields)) {
         terminal.warn(warning);
     }
-    let assembled = preview::assemble(base, &manifests);
+    let assembled = settings::assemble(base, &manifests);
     if !assembled.is_valid(terminal) {
         return Ok((String::new(), Status::Refused));
     }
@@ -123,7 +123,7 @@ fn config_maps(
     args: &Args,
     terminal: &mut Terminal,
 ) -> anyhow::Result<(String, Status)> {
-    let objects = config_map::write(at, sets, args.time.unwrap_or_else(preview::now), TEXT_MAX)?;
+    let objects = config_map::write(at, sets, args.time.unwrap_or_else(pillion_terminal::now), TEXT_MAX)?;
     let parts = if objects.len() > 1 { format!(", {} ConfigMaps", objects.len()) } else { String::new() };
     let _ = writeln!(terminal.err(), "{}{parts}", count(sets.len()));
     let printed = match (args.output.data().unwrap_or_default(), objects.as_slice()) {

@@ -1,10 +1,9 @@
 //! `pillion completions`.
 
 use clap_complete::Shell;
+use pillion_terminal::{Status, Terminal};
 
 use crate::completion;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Print a script that makes a shell complete commands, options and names.

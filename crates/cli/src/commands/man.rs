@@ -4,9 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_terminal::{Status, Terminal};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,17 +9,16 @@ use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Subcommand;
+use pillion_install::rendering::crd::{self, Conversion};
+use pillion_install::rendering::document::PILLION;
+use pillion_install::rendering::options::{Controller, Kubewarden, Standalone, module_reference};
+use pillion_install::rendering::{Rendered, controller, kubewarden, standalone};
+use pillion_install::settings;
 use pillion_kubernetes::json;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Value, json};
 
 use self::output::{Destination, Installation};
-use crate::preview;
-use crate::rendering::crd::{self, Conversion};
-use crate::rendering::document::PILLION;
-use crate::rendering::options::{Controller, Kubewarden, Standalone, module_reference};
-use crate::rendering::{Rendered, controller, kubewarden, standalone};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Render the manifests that a cluster needs, from one file of settings.
@@ -178,9 +177,9 @@ impl Settings {
 
     /// Returns the result of [`Self::read`], with the policy that contains the settings, if any.
     fn with_policy(&self, terminal: &mut Terminal) -> anyhow::Result<Option<(Value, Option<Value>)>> {
-        let preview::Given { value, policy, .. } = preview::with_policy(&self.path)?;
+        let settings::Given { value, policy, .. } = settings::with_policy(&self.path)?;
         let value = if value.is_null() { json!({}) } else { value };
-        let assembled = preview::assemble(value, &[]);
+        let assembled = settings::assemble(value, &[]);
         Ok(assembled.is_valid(terminal).then_some((assembled.value, policy)))
     }
 }

@@ -11,19 +11,14 @@ pub mod inject;
 pub mod man;
 pub mod manifest;
 pub mod plan;
-mod prepared;
 pub mod probe;
-pub mod rollout;
 pub mod run;
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod serve;
-pub mod set;
-pub mod status;
 pub mod uninstall;
 
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_terminal::{Status, Terminal};
 
 /// Reports the error of `run` or `annotate` and exits as kwctl does: with 1 for every error, since kwctl does not
 /// distinguish a refusal from a failure.

@@ -8,17 +8,16 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use pillion_cluster::{Kind, Kubeconfig, WriteError, Writer};
+use pillion_install::installation::port_of_server;
+use pillion_terminal::key_value;
+use pillion_terminal::units::Span;
+use pillion_terminal::{Status, Terminal};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use self::failed_call::FailedCall;
 use self::reason::{Facts, Lack, containers, has};
-use crate::cluster::{Kind, Kubeconfig, WriteError, Writer};
-use crate::installation::port_of_server;
-use crate::key_value;
-use crate::status::Status;
-use crate::terminal::Terminal;
-use crate::units::Span;
 
 /// The field manager of the request, which stores nothing.
 const MANAGER: &str = "pillion-probe";

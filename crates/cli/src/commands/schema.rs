@@ -2,11 +2,9 @@
 
 use anyhow::bail;
 use clap::ValueEnum;
-
-use crate::output;
-use crate::schema;
-use crate::status::Status;
-use crate::terminal::Terminal;
+use pillion_install::schema;
+use pillion_terminal::output;
+use pillion_terminal::{Status, Terminal};
 
 const EXAMPLES: &str = "Examples:
   pillion schema

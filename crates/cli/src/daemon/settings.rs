@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use pillion_admission::settings::Settings;
+use pillion_install::settings;
 use tokio::sync::watch;
-
-use crate::preview;
 
 /// The interval between two looks at the file.
 const POLL: Duration = Duration::from_secs(2);
@@ -72,7 +71,7 @@ impl SettingsFile {
 
 fn decode(path: &Path, bytes: &[u8]) -> anyhow::Result<Settings> {
     let name = path.display().to_string();
-    let value = preview::of_bytes(&name, bytes)?;
+    let value = settings::of_bytes(&name, bytes)?;
     let errors = match Settings::decode(value) {
         Ok(settings) => match settings.validate_all() {
             errors if errors.is_empty() => return Ok(settings),

@@ -22,7 +22,7 @@ hostCapabilities: [kubernetes/can_i, kubernetes/get_resource]
 /// Returns a folder with the module and its metadata.
 fn folder(metadata: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
+    fs::write(folder.path().join("policy.wasm"), pillion_preview::module::BYTES).unwrap();
     fs::write(folder.path().join("metadata.yml"), metadata).unwrap();
     fs::write(folder.path().join("README.md"), "# How to\n").unwrap();
     folder
@@ -52,7 +52,7 @@ fn the_module_keeps_its_code_and_gets_the_metadata() {
     let run = annotate(folder.path());
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     let module = fs::read(folder.path().join("out.wasm")).unwrap();
-    assert!(module.starts_with(pillion::module::BYTES), "nothing else has changed");
+    assert!(module.starts_with(pillion_preview::module::BYTES), "nothing else has changed");
     let section = wasm::custom_section(&module, metadata::SECTION).unwrap().unwrap();
     assert_eq!(
         std::str::from_utf8(section).unwrap(),

@@ -1,6 +1,6 @@
 //! The chart's files that come from the code (`charts/pillion`), and its table of values.
 
-use pillion::rendering::chart;
+use pillion_install::rendering::chart;
 use serde_json::Value;
 
 use crate::support::files::{root, text};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pillion::cluster::NO_DEFINITION;
+use pillion_cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 

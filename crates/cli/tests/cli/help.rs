@@ -98,7 +98,7 @@ fn root_of_the_repository() -> tempfile::TempDir {
     let server = fs::read_to_string(root.join("test_data/serve.yaml")).unwrap();
     fs::write(copy.path().join("serve.yaml"), server.replace("test_data/settings-log-agent.json", "settings.yaml"))
         .unwrap();
-    fs::write(copy.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
+    fs::write(copy.path().join("policy.wasm"), pillion_preview::module::BYTES).unwrap();
     for folder in [".local/bin", ".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"] {
         fs::create_dir_all(copy.path().join("home").join(folder)).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pillion::cluster::NO_DEFINITION;
+use pillion_cluster::NO_DEFINITION;
 use pillion_sidecarset::hash::revision_data;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use rstest::rstest;

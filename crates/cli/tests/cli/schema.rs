@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use assert_cmd::Command;
 use jsonschema::Validator;
-use pillion::schema::{self, markdown, members};
 use pillion_admission::settings::Settings;
+use pillion_install::schema::{self, markdown, members};
 use pillion_kubernetes::field::{Cause, FieldError};
 use pillion_kubernetes::rbac::Atom;
 use pillion_testkit::module::workspace;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use jsonschema::Validator;
-use pillion::schema;
+use pillion_install::schema;
 use rstest::rstest;
 use serde_json::{Value, json};
 

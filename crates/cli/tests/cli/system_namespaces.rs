@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion::rendering::answers::Part;
 use pillion_identity::rules::{Rules, SYSTEM_NAMESPACES};
+use pillion_install::rendering::answers::Part;
 use rstest::rstest;
 use serde_json::{Value, json};
 

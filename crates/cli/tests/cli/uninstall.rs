@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pillion::rendering::crd::{self, Conversion};
+use pillion_install::rendering::crd::{self, Conversion};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};
 

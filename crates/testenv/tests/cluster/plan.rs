@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::Api;
-use pillion::rendering::document::{Document, to_yaml};
-use pillion::rendering::{crd, standalone};
+use pillion_install::rendering::document::{Document, to_yaml};
+use pillion_install::rendering::{crd, standalone};
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};
 

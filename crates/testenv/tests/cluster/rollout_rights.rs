@@ -3,14 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use pillion_install::rendering::options::Controller;
+use pillion_install::rendering::{controller, document};
+
 use crate::support::options;
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Config};
-use pillion::rendering::options::Controller;
-use pillion::rendering::{controller, document};
 use pillion_testenv::{Cluster, Options, apply, until};
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use pillion::rendering::crd::{self, Conversion};
+use pillion_install::rendering::crd::{self, Conversion};
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail};
 use pillion_bundle::{Bundle, BundleError, FORMAT};
 use pillion_documents::manifest::{self, Source};
+use pillion_install::settings;
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
+use pillion_terminal::{Status, Terminal};
 
 use super::{Args, all, count, selector, table};
-use crate::preview;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// Describes all bundles given on the command line.
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<(String, Status)> {
@@ -44,7 +43,7 @@ fn find(source: &Arc<Source>) -> anyhow::Result<String> {
     if text.starts_with("pillion-bundle-") {
         return Ok(text.to_owned());
     }
-    let settings = preview::of_text(&source.name, source.text.clone())?;
+    let settings = settings::of_text(&source.name, source.text.clone())?;
     match json::text(&settings, &["bundle"]) {
         "" => bail!("{}: neither a bundle nor settings with one", source.name),
         bundle => Ok(bundle.to_owned()),

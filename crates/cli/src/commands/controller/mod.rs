@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use pillion_admission::settings::Settings;
+use pillion_cluster::Kubeconfig;
 use pillion_controller::effects::Events;
 use pillion_controller::leader::{Candidate, Timings};
 use pillion_controller::metrics::Metrics;
@@ -15,17 +16,15 @@ use pillion_controller::readiness::Readiness;
 use pillion_controller::registry::{self, Name};
 use pillion_controller::token_controller::SigningKey;
 use pillion_controller::{Context, client, health};
+use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::options::Options;
-use crate::cluster::Kubeconfig;
 use crate::commands::uninstall;
 use crate::daemon::settings::SettingsFile;
 use crate::daemon::signals::Signals;
 use crate::daemon::{logging, own_namespace};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const ABOUT: &str = "\
 Keep in the cluster what the policy needs there and cannot write.

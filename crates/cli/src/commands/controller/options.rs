@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use pillion_install::tuning::{Choice, Tuning};
+
 use crate::daemon::logging::{Level, LogFormat};
-use crate::tuning::{Choice, Tuning};
 
 /// The options of the controllers.
 #[allow(clippy::doc_markdown, reason = "these are texts for terminals")]

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use pillion_documents::manifest::{self, Source};
+use pillion_install::rendering::Rendered;
+use pillion_install::rendering::controller::rollout_name;
+use pillion_install::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
 use pillion_kubernetes::json;
+use pillion_terminal::output::DataFormat;
+use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
 use crate::files;
-use crate::output::DataFormat;
-use crate::rendering::Rendered;
-use crate::rendering::controller::rollout_name;
-use crate::rendering::document::{self, Document, INSTANCE, PART_OF, PILLION};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The format of the manifests, and the folder into which they are written.
 #[derive(Debug, clap::Args)]

@@ -1,17 +1,17 @@
 //! Why a Pod does not get its sidecar, as far as the cluster tells it to the user of the kubeconfig.
 
 use pillion_admission::settings::Settings;
+use pillion_cluster::rollouts::sets;
+use pillion_cluster::{Kind, NO_DEFINITION, Reader, Trouble};
+use pillion_install::installation::Installation;
 use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_plan::bundle::CONDITION;
+use pillion_preview::Webhooks;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::Value;
 
 use super::enforcer;
-use crate::cluster::{Kind, NO_DEFINITION, Reader, Trouble};
-use crate::installation::Installation;
-use crate::preview::Webhooks;
-use crate::rollouts::sets;
 
 /// What the cluster says about a Pod that lacks a container. What may not be read is `None`.
 #[derive(Debug, Default)]
@@ -194,7 +194,7 @@ impl Facts {
     }
 }
 
-fn of_settings(found: &Installation) -> Result<Option<Installed>, crate::installation::Unknown> {
+fn of_settings(found: &Installation) -> Result<Option<Installed>, pillion_install::installation::Unknown> {
     let Some(part) = found.of_admission()? else { return Ok(None) };
     let settings = Settings::decode(part.settings.clone()).ok().and_then(|settings| settings.unbundled().ok());
     Ok(settings.map(|settings| Installed {

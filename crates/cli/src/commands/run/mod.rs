@@ -16,14 +16,13 @@ use pillion_host::admission::AdmissionResponse;
 use pillion_host::{
     CapabilityPattern, Cluster, CodeCache, LogLevel, LogLine, Module, Operation, SettingsResponse, metadata,
 };
+use pillion_preview::module;
+use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
 
 use self::policy::Policy;
 use self::request::Request;
 use self::session::Session;
-use crate::module;
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:

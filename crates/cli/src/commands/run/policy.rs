@@ -9,13 +9,13 @@ use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_host::admission::{Handling, Mode};
 use pillion_host::metadata::{Metadata, PolicyType};
 use pillion_host::{CapabilityPattern, CodeCache, ContextAwareResource, Grants, Module};
+use pillion_preview;
+use pillion_terminal::Terminal;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::{Args, location};
-use crate::preview;
-use crate::terminal::Terminal;
 
 /// A policy, not yet loaded.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl Policy {
         if !matches!(self.reads, Reads::Nothing) {
             return BTreeSet::new();
         }
-        let of_ours = preview::ACCOUNT_KINDS.into_iter().map(|(api_version, kind)| ContextAwareResource {
+        let of_ours = pillion_preview::ACCOUNT_KINDS.into_iter().map(|(api_version, kind)| ContextAwareResource {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
         });

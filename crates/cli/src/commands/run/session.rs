@@ -8,10 +8,9 @@ use pillion_admission::settings::Settings;
 use pillion_host::session::{self, Exchange, Question, Recorder, Replay, Response};
 use pillion_host::{Cluster, Live, NoCluster};
 use pillion_kubernetes::json;
+use pillion_preview::{Accounts, Assume, Manifests, Note};
+use pillion_terminal::Terminal;
 use serde_json::Value;
-
-use crate::preview::{Accounts, Assume, Manifests, Note};
-use crate::terminal::Terminal;
 
 /// An open session.
 pub(super) struct Session {

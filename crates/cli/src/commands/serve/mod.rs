@@ -12,17 +12,16 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_host::{CodeCache, LogLevel, LogLine, Module};
+use pillion_install::settings;
+use pillion_preview::module;
+use pillion_terminal::units::{Size, Span};
+use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::options::Options;
 use crate::daemon::logging;
 use crate::daemon::signals::Signals;
-use crate::module;
-use crate::preview;
-use crate::status::Status;
-use crate::terminal::Terminal;
-use crate::units::{Size, Span};
 
 const ABOUT: &str = "\
 Serve the policy to API servers, without Kubewarden.
@@ -122,7 +121,7 @@ fn load(file: Option<&Path>, limits: &Limits) -> anyhow::Result<Module> {
 /// Returns the settings file; `module` validates its content.
 fn settings_file(path: PathBuf, module: Module) -> SettingsFile {
     let name = path.display().to_string();
-    let parse = move |bytes: &[u8]| preview::of_bytes(&name, bytes).map_err(|error| format!("{error:#}"));
+    let parse = move |bytes: &[u8]| settings::of_bytes(&name, bytes).map_err(|error| format!("{error:#}"));
     SettingsFile::new(path, parse, module)
 }
 

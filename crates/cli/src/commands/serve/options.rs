@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::ValueEnum;
 use pillion_documents::manifest;
+use pillion_terminal::units::{Size, Span};
 use serde::Deserialize;
 
 use crate::daemon::logging::{Level, LogFormat};
-use crate::units::{Size, Span};
 
 /// Where the certificate comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use pillion_cluster::{Kind, WriteError, Writer};
+use pillion_install::rendering::crd;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
-
-use crate::cluster::{Kind, WriteError, Writer};
-use crate::rendering::crd;
 
 use super::MANAGER;
 
@@ -158,10 +157,10 @@ fn disowned(definition: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use pillion_install::rendering::crd::Conversion;
     use rstest::rstest;
 
     use super::*;
-    use crate::rendering::crd::Conversion;
 
     fn own() -> Service {
         Service { name: "pillion".to_owned(), namespace: "pillion-system".to_owned() }

@@ -8,15 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use kube::Config;
+use pillion_cluster::{Kubeconfig, Writer};
 use pillion_controller::merged::{self, Uninstalled};
 use pillion_controller::metrics::Metrics;
 use pillion_controller::{Context, client};
+use pillion_terminal::{Status, Terminal};
 use tokio::sync::watch;
 
 use self::conversion::Service;
-use crate::cluster::{Kubeconfig, Writer};
-use crate::status::Status;
-use crate::terminal::Terminal;
 
 /// The field manager of the writes.
 const MANAGER: &str = "pillion-uninstall";

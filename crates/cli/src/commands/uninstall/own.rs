@@ -1,8 +1,7 @@
 //! Deletes what the processes of an installation have made in their namespace for themselves.
 
+use pillion_cluster::{Kind, Trouble, Writer};
 use pillion_kubernetes::json;
-
-use crate::cluster::{Kind, Trouble, Writer};
 
 /// The labels of the ConfigMaps with compiled SidecarSets, and a label of the Secret with the certificate.
 const BUNDLE: &str = "app.kubernetes.io/managed-by=pillion,app.kubernetes.io/component=bundle";

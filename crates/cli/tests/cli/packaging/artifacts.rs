@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use pillion::rendering::answers::Part;
-use pillion::rendering::needs::{Needs, Read};
 use pillion_admission::settings::{Role, Settings};
 use pillion_host::metadata::Metadata;
+use pillion_install::rendering::answers::Part;
+use pillion_install::rendering::needs::{Needs, Read};
 use pillion_yaml::{self as emit, Tree};
 use rstest::rstest;
 use serde_json::{Value, json};

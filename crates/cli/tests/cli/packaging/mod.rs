@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pillion::schema::{markdown, members};
 use pillion_admission::settings::Settings;
 use pillion_identity::rules::{Allowed, Rules};
 use pillion_identity::running::Guards;
+use pillion_install::schema::{markdown, members};
 use pillion_sidecarset::gates::Gates;
 use rstest::rstest;
 use serde_json::{Map, Value, json};

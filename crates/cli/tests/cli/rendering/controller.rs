@@ -1,6 +1,6 @@
 //! `pillion manifest controller`.
 
-use pillion::rendering::{self, Rendered, options};
+use pillion_install::rendering::{self, Rendered, options};
 use rstest::rstest;
 use serde_json::{Value, json};
 

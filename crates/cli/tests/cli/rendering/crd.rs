@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use pillion::rendering::crd::{Conversion, NAME, document};
 use pillion_identity::declared;
+use pillion_install::rendering::crd::{Conversion, NAME, document};
 use pillion_sidecarset::tables::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use pillion_testkit::{conformance, strategies};
 use proptest::prelude::*;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use pillion::rendering::access::{self, Reader};
-use pillion::rendering::needs::{Needs, Read};
-use pillion::rendering::options::Kubewarden;
-use pillion::rendering::{Rendered, document, kubewarden};
 use pillion_admission::settings::Settings;
+use pillion_install::rendering::access::{self, Reader};
+use pillion_install::rendering::needs::{Needs, Read};
+use pillion_install::rendering::options::Kubewarden;
+use pillion_install::rendering::{Rendered, document, kubewarden};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -10,10 +10,10 @@ mod standalone;
 use std::collections::BTreeSet;
 
 use clap::FromArgMatches;
-use pillion::rendering::document::Document;
-use pillion::rendering::options::{self, Kubewarden, Standalone};
-use pillion::rendering::{self, Rendered};
 use pillion_identity::rules::SYSTEM_NAMESPACES;
+use pillion_install::rendering::document::Document;
+use pillion_install::rendering::options::{self, Kubewarden, Standalone};
+use pillion_install::rendering::{self, Rendered};
 use serde_json::{Value, json};
 
 use crate::support::files::{RULE, combinations, objects, root, text};

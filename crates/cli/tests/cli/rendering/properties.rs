@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion::rendering::{Rendered, document};
+use pillion_install::rendering::{Rendered, document};
 use pillion_kubernetes::name_validation;
 use pillion_testkit::strategies;
 use proptest::prelude::*;

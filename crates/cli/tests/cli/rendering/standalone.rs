@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion::rendering::answers::Part;
-use pillion::rendering::answers::running::Listed;
+use pillion_install::rendering::answers::Part;
+use pillion_install::rendering::answers::running::Listed;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -51,14 +51,14 @@ fn objects_are_in_the_order_in_which_they_are_applied() {
 #[test]
 fn a_whole_rendering() {
     let rendered = standalone(&identities(), &["--no-crd"]);
-    insta::assert_snapshot!(pillion::rendering::document::to_yaml(&rendered.documents).unwrap());
+    insta::assert_snapshot!(pillion_install::rendering::document::to_yaml(&rendered.documents).unwrap());
 }
 
 #[test]
 fn certificates_of_cert_manager() {
     let rendered = standalone(&plain(), &["--certificates", "cert-manager", "--no-crd"]);
     let certificates = rendered.documents.iter().filter(|it| it.file == "04-certificates");
-    insta::assert_snapshot!(pillion::rendering::document::to_yaml(certificates).unwrap());
+    insta::assert_snapshot!(pillion_install::rendering::document::to_yaml(certificates).unwrap());
     let webhooks = object(&rendered, "MutatingWebhookConfiguration pillion");
     assert_eq!(
         webhooks["metadata"]["annotations"],
@@ -278,8 +278,8 @@ fn the_time_limit_of_calls_and_the_nodes_are_options() {
 
 #[test]
 fn two_ports_are_two_numbers() {
-    let options = super::options::<pillion::rendering::options::Standalone>(&["--port=8080"]);
-    let error = pillion::rendering::standalone::render(&plain(), &options).unwrap_err();
+    let options = super::options::<pillion_install::rendering::options::Standalone>(&["--port=8080"]);
+    let error = pillion_install::rendering::standalone::render(&plain(), &options).unwrap_err();
     assert_eq!(error.to_string(), "--port and --health-port are both 8080: give them different ports");
 }
 
@@ -359,9 +359,9 @@ fn what_is_not_wanted_is_left_out(#[case] flags: &[&str], #[case] title: &str) {
 
 #[test]
 fn a_certificate_from_files_is_mounted_and_trusted() {
-    let mut options = super::options::<pillion::rendering::options::Standalone>(&["--certificates", "files"]);
+    let mut options = super::options::<pillion_install::rendering::options::Standalone>(&["--certificates", "files"]);
     options.ca_bundle = Some("Q0E=".to_owned());
-    let rendered = pillion::rendering::standalone::render(&plain(), &options).unwrap();
+    let rendered = pillion_install::rendering::standalone::render(&plain(), &options).unwrap();
     let pod = &object(&rendered, "Deployment pillion-system/pillion")["spec"]["template"]["spec"];
     assert_eq!(pod["volumes"][1], json!({"name": "tls", "secret": {"secretName": "pillion-serve-tls"}}));
     let webhook = &object(&rendered, "MutatingWebhookConfiguration pillion")["webhooks"][0];
@@ -383,8 +383,8 @@ fn settings_that_no_config_map_takes_are_refused() {
             )
         })
         .collect();
-    let options = super::options::<pillion::rendering::options::Standalone>(&[]);
-    let error = pillion::rendering::standalone::render(&json!({"sidecarSets": sets}), &options).unwrap_err();
+    let options = super::options::<pillion_install::rendering::options::Standalone>(&[]);
+    let error = pillion_install::rendering::standalone::render(&json!({"sidecarSets": sets}), &options).unwrap_err();
     assert!(error.to_string().contains("pillion bundle"), "{error}");
 }
 

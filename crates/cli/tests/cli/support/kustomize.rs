@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use pillion::rendering::document::{Document, to_yaml};
-use pillion::rendering::{controller, kubewarden, options, standalone};
+use pillion_install::rendering::document::{Document, to_yaml};
+use pillion_install::rendering::{controller, kubewarden, options, standalone};
 use pillion_yaml::{self as yaml, Tree};
 use serde_json::{Value, json};
 

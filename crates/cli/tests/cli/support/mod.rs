@@ -38,7 +38,7 @@ impl Run {
 fn compile() {
     static COMPILED: Once = Once::new();
     COMPILED.call_once(|| {
-        pillion::module::load().unwrap();
+        pillion_preview::module::load().unwrap();
     });
 }
 

@@ -13,7 +13,7 @@ use super::Run;
 /// Returns a folder with the module, as it is built (`policy.wasm`) and with metadata (`annotated.wasm`).
 pub fn folder(metadata: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("policy.wasm"), pillion::module::BYTES).unwrap();
+    fs::write(folder.path().join("policy.wasm"), pillion_preview::module::BYTES).unwrap();
     write_annotated(folder.path(), metadata);
     folder
 }
@@ -21,7 +21,7 @@ pub fn folder(metadata: &str) -> tempfile::TempDir {
 /// Writes `annotated.wasm` with other metadata.
 pub fn write_annotated(folder: &Path, metadata: &str) {
     let (metadata, _) = Metadata::from_yaml(metadata).unwrap();
-    fs::write(folder.join("annotated.wasm"), metadata.write_into(pillion::module::BYTES).unwrap()).unwrap();
+    fs::write(folder.join("annotated.wasm"), metadata.write_into(pillion_preview::module::BYTES).unwrap()).unwrap();
 }
 
 /// Runs `pillion run` in a folder, without a cluster unless the kubeconfig in it names one.

@@ -4,7 +4,7 @@ mod probe;
 mod restart;
 mod undo;
 
-use pillion::cluster::NO_DEFINITION;
+use pillion_cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 

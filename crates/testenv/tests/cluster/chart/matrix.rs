@@ -1,9 +1,10 @@
 //! Values of the chart, each with the flags of `pillion manifest` that render the same objects.
 
+use pillion_install::rendering::document::Document;
+use pillion_install::rendering::options::{Controller, Kubewarden, Standalone};
+use pillion_install::rendering::{controller, kubewarden, standalone};
+
 use crate::support::options;
-use pillion::rendering::document::Document;
-use pillion::rendering::options::{Controller, Kubewarden, Standalone};
-use pillion::rendering::{controller, kubewarden, standalone};
 use serde_json::{Value, json};
 
 /// A certificate as `server.certificates.caBundle` takes it.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, point_at, stand_in, until};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, until};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use kube::api::{ListParams, Patch, PatchParams};
-use pillion::rendering::crd;
-use pillion::rollouts::standing::{RolloutState, Standing};
+use pillion_cluster::rollouts::standing::{RolloutState, Standing};
 use pillion_documents::manifest::{Source, parse};
+use pillion_install::rendering::crd;
 use pillion_rollout::counts::Counts;
 use pillion_sidecarset::upgrades::RolloutSettings;
 use pillion_testenv::{Cluster, Options, apply, tool, until};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 

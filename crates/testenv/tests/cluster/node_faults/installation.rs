@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pillion::rendering::controller;
-use pillion::rendering::document::to_yaml;
-use pillion::rendering::options::Controller;
+use pillion_install::rendering::controller;
+use pillion_install::rendering::document::to_yaml;
+use pillion_install::rendering::options::Controller;
 use pillion_testenv::{Cluster, Image, Node, apply};
 use serde_json::{Value, json};
 

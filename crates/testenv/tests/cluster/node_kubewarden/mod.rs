@@ -3,9 +3,9 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use pillion::rendering::document::to_yaml;
-use pillion::rendering::kubewarden as rendering;
-use pillion::rendering::options::Kubewarden;
+use pillion_install::rendering::document::to_yaml;
+use pillion_install::rendering::kubewarden as rendering;
+use pillion_install::rendering::options::Kubewarden;
 use pillion_testenv::{Cluster, apply, until};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;

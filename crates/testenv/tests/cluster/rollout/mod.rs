@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use kube::Client;
-use pillion::rendering::crd;
+use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port, until};
 use serde_json::{Value, json};
 use tokio::time::sleep;

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use pillion::rendering::controller;
-use pillion::rendering::document::to_yaml;
-use pillion::rendering::options::Controller;
+use pillion_install::rendering::controller;
+use pillion_install::rendering::document::to_yaml;
+use pillion_install::rendering::options::Controller;
 use pillion_testenv::{Cluster, apply};
 use serde_json::Value;
 
