@@ -1,29 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
 // kubeletProgram writes the settings of kubelet, and returns how it is started.
 func kubeletProgram(o options) (program, error) {
-	endpoint := containerdSocket
-	if o.cadvisor {
-		// kubelet asks the runtime for the memory that a container uses, before it lowers its limit. It asks cAdvisor, which
-		// is a part of kubelet, if the name of the socket is that of CRI-O.
-		endpoint = filepath.Join(shimPlace, "crio/crio.sock")
-		if err := os.MkdirAll(filepath.Dir(endpoint), 0o755); err != nil {
-			return program{}, err
-		}
-		if err := os.Symlink(containerdSocket, endpoint); err != nil && !os.IsExist(err) {
-			return program{}, err
-		}
-	}
 	own := func(name string) string { return filepath.Join(o.folder, name) }
 	settings := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
@@ -32,7 +17,7 @@ func kubeletProgram(o options) (program, error) {
 		"healthzPort":              0,
 		"authentication":           map[string]any{"anonymous": enabled(true), "webhook": enabled(false)},
 		"authorization":            map[string]any{"mode": "AlwaysAllow"},
-		"containerRuntimeEndpoint": "unix://" + endpoint,
+		"containerRuntimeEndpoint": "unix://" + containerdSocket,
 		"cgroupDriver":             "cgroupfs",
 		"cgroupRoot":               "/" + o.cgroup,
 		// Without cgroups for each class of quality, kubelet 1.34 crashes at the first resize.
@@ -77,32 +62,10 @@ func kubeletProgram(o options) (program, error) {
 		// kubelet takes no other address of this machine's loopback than one that is the node's name.
 		"--hostname-override=" + o.name, "--node-labels=kubernetes.io/hostname=" + o.name,
 	}
-	if o.cadvisor {
-		arguments = append(arguments, "--housekeeping-interval=2s")
-		// On a busy machine, kubelet may overlook the start of a container. It then sees the container when it looks at all
-		// of them, by default a minute later, and does not lower the container's memory until then.
-		const all = "--global-housekeeping-interval"
-		known, err := hasFlag(o.kubelet, all)
-		if err != nil {
-			return program{}, err
-		}
-		if known {
-			arguments = append(arguments, all+"=5s")
-		}
-	}
 	if o.gates != "" {
 		arguments = append(arguments, "--feature-gates="+strings.TrimSpace(o.gates))
 	}
 	return program{o.kubelet, arguments, filepath.Join(o.logs, "kubelet.log")}, nil
-}
-
-// hasFlag says whether a program knows a flag. Kubernetes 1.37 has removed some.
-func hasFlag(path, flag string) (bool, error) {
-	help, err := exec.Command(path, "--help").Output()
-	if err != nil {
-		return false, fmt.Errorf("%s --help: %w", path, err)
-	}
-	return bytes.Contains(help, []byte(flag)), nil
 }
 
 func enabled(is bool) map[string]bool { return map[string]bool{"enabled": is} }

@@ -48,8 +48,6 @@ type options struct {
 	// images are files that containerd imports before kubelet starts.
 	images string
 	gates  string
-	// cadvisor lets kubelet measure containers itself, instead of asking containerd.
-	cadvisor bool
 	// check only tells whether this machine can have nodes.
 	check bool
 }
@@ -71,7 +69,6 @@ func main() {
 	flag.StringVar(&o.ports, "ports", "", "")
 	flag.StringVar(&o.images, "images", "", "")
 	flag.StringVar(&o.gates, "gates", "", "")
-	flag.BoolVar(&o.cadvisor, "cadvisor", false, "")
 	flag.BoolVar(&o.check, "check", false, "")
 	flag.Parse()
 	run := outsideRun

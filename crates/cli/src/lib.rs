@@ -1,9 +1,9 @@
 //! The command line of Pillion.
 //!
 //! Every command is a module of [`commands`]: its arguments, and one function that takes them and a [`Terminal`].
-//! `stdout` carries data; `stderr` carries messages for the user. The work of the larger commands is in crates of its own:
-//! [`pillion_check`], [`pillion_preview`] (`inject`, `explain`, `plan`), [`pillion_install`] (`manifest`, `schema`) and
-//! [`pillion_verbs`] (`status`, `rollout`, `set`).
+//! `stdout` carries data; `stderr` carries messages for the user. The work of the larger commands is in crates of its
+//! own: [`pillion_check`], [`pillion_preview`] (`inject`, `explain`, `plan`), [`pillion_install`] (`manifest`,
+//! `schema`) and [`pillion_verbs`] (`status`, `rollout`, `set`).
 //!
 //! It never decides about a SidecarSet, a Pod or a rollout: it reads arguments, calls and prints.
 //!

@@ -1,11 +1,12 @@
 //! A cluster as commands see it.
 //!
-//! Here are the options that choose a cluster of the kubeconfig, and the requests that each command makes the same way:
-//! reads ([`Reader`]), watches ([`Reader::watch`]) and writes ([`Writer`], [`Change`]). [`rollouts`] sums up how far the
-//! rollouts of SidecarSets are.
+//! Here are the options that choose a cluster of the kubeconfig, and the requests that each command makes the same
+//! way: reads ([`Reader`]), watches ([`Reader::watch`]) and writes ([`Writer`], [`Change`]). [`rollouts`] sums up how
+//! far the rollouts of SidecarSets are.
 //!
-//! It never decides what a rollout does next: [`pillion_rollout`] does. It never reads settings or a file other than the
-//! kubeconfig, and prints nothing but what [`concluded`] and [`Change`] say of a write.
+//! It never decides what a rollout does next: [`pillion_rollout`] does. It never reads settings or a file other than
+//! the kubeconfig, and prints only how a write ended ([`Writing`], [`concluded`]) and that a cluster is slow to
+//! answer.
 //!
 //! Start with [`Kubeconfig`] and [`Reader`]; for rollouts, with [`rollouts::report`].
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
 //! What a Pod gets, and what controllers would do, without a write.
 //!
-//! A [`Preview`] runs the built-in module ([`module`]) with settings and a cluster assembled from manifests, with a real
-//! cluster behind them if the user asks for it. [`inject`] shows manifests with their sidecars, [`explain`] the reasons,
-//! and [`plan`] the writes of the controllers.
+//! A [`Preview`] runs the built-in module ([`mod@module`]) with settings and a cluster assembled from manifests, with a
+//! real cluster behind them if the user asks for it. [`inject`] shows manifests with their sidecars, [`explain`] the
+//! reasons, and [`plan`] the writes of the controllers.
 //!
 //! It never writes to a cluster, and decides nothing that the module or the controllers decide.
 //!

@@ -24,7 +24,6 @@ pub struct Options {
     pub(crate) simulated_nodes: u8,
     pub(crate) real_nodes: u8,
     pub(crate) images: Vec<Image>,
-    pub(crate) is_measured_by_kubelet: bool,
     pub(crate) services: bool,
 }
 
@@ -108,14 +107,6 @@ impl Options {
     #[must_use]
     pub fn image(mut self, image: Image) -> Self {
         self.images.push(image);
-        self
-    }
-
-    /// Lets kubelet measure the memory of containers itself, instead of asking containerd. containerd 1.6 gives kubelet
-    /// 1.34 no figure for a container that has restarted, so kubelet does not lower the memory limit of such a container.
-    #[must_use]
-    pub fn measured_by_kubelet(mut self) -> Self {
-        self.is_measured_by_kubelet = true;
         self
     }
 

@@ -159,9 +159,6 @@ impl Node<'_> {
             format!("--images={}", path(cluster.folder().join(IMAGES))),
         ];
         flags.extend(cluster.options().feature_gates().map(|gates| format!("--gates={gates}")));
-        if cluster.options().is_measured_by_kubelet {
-            flags.push("--cadvisor".to_owned());
-        }
         cluster.start_program(&name, &cluster.binaries().tool(NODE)?, &flags).await
     }
 

@@ -1,6 +1,7 @@
-//! The modules of a crate import each other in one direction only. Cargo ensures the same for crates.
+//! The modules of a crate import each other in one direction only. Cargo ensures the same for crates, and the table of
+//! docs/architecture.md has them in this order.
 //!
-//! The test reads every file of every crate of the workspace, as cargo lists them, and follows the declarations of
+//! The test of modules reads every file of every crate of the workspace, as cargo lists them, and follows the declarations of
 //! modules from the root of each library and program. It compares the modules of each folder: a module stands for its
 //! file and for everything in its folder. So two files must not import each other, and two folders must not, even if
 //! other files of them are concerned.
@@ -430,14 +431,19 @@ struct CrateRoot {
     root: PathBuf,
 }
 
-/// Returns the libraries and programs of the workspace.
-fn crate_roots() -> Vec<CrateRoot> {
+/// Returns the packages of the workspace, as cargo describes them.
+fn packages() -> Vec<Value> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(workspace());
     let output = cargo.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// Returns the libraries and programs of the workspace.
+fn crate_roots() -> Vec<CrateRoot> {
+    let packages = packages();
     let all = packages.iter().flat_map(|package| {
         let targets = package["targets"].as_array().unwrap().iter();
         targets.map(|target| (package["name"].as_str().unwrap(), target))
@@ -529,6 +535,46 @@ fn modules_import_each_other_one_way() {
         ["pillion", "pillion-admission", "pillion-policy", "pillion-rollout"].iter().all(|name| crates.contains(*name)),
         "{crates:?}"
     );
+}
+
+/// Returns the packages of the workspace, each with those that it imports outside of tests.
+fn imported_packages() -> BTreeMap<String, BTreeSet<String>> {
+    let name = |of: &Value| of["name"].as_str().unwrap().to_owned();
+    let is_import = |dependency: &&Value| dependency["kind"].is_null() && dependency["path"].is_string();
+    let imports = |package: &Value| {
+        package["dependencies"].as_array().unwrap().iter().filter(is_import).map(name).collect::<BTreeSet<_>>()
+    };
+    packages().iter().map(|package| (name(package), imports(package))).collect()
+}
+
+/// The table reads from the ground up. Only the module, in the first row, is built of crates below it.
+#[test]
+fn crates_import_those_above_them_in_the_table() {
+    let document = fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
+    let mut rows = BTreeMap::new();
+    for (row, line) in document.lines().filter(|line| line.starts_with("| `pillion")).enumerate() {
+        let cell = line.split('|').nth(1).unwrap();
+        rows.extend(cell.split('`').filter(|name| name.starts_with("pillion")).map(|name| (name, row)));
+    }
+    for (package, imports) in imported_packages() {
+        let row = *rows.get(package.as_str()).unwrap_or_else(|| panic!("{package} has no row"));
+        for import in imports.iter().filter(|_| row > 0) {
+            assert!(rows[import.as_str()] < row, "{package} imports {import}, which is below it");
+        }
+    }
+}
+
+/// A warning is written and tried out without a wait for wasmtime.
+#[test]
+fn check_needs_no_host_of_the_module() {
+    let packages = imported_packages();
+    let (mut seen, mut next) = (BTreeSet::new(), vec!["pillion-check"]);
+    while let Some(package) = next.pop() {
+        if seen.insert(package) {
+            next.extend(packages[package].iter().map(String::as_str));
+        }
+    }
+    assert!(seen.contains("pillion-sidecarset") && !seen.contains("pillion-host"), "{seen:?}");
 }
 
 /// Examples in comments are compiled for a crate only if its Cargo.toml does not turn that off, which saves time where
