@@ -7,14 +7,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::{CommandFactory as _, Parser as _};
 use kube::Config;
-use pillion_controller::authority::Authority;
-use pillion_controller::registry::{self, Item, Name, Options};
-use pillion_controller::rollout::{self, LeaseName};
-use pillion_controller::token_controller::SigningKey;
-use pillion_controller::{
-    account_permissions, bundle, legacy_token_cleaner, merged, root_ca, sidecar_tokens, token_controller,
-};
+use pillion_controllers::registry::{self, Item, Name, Options};
+use pillion_controllers::rollout::{self, LeaseName};
+use pillion_controllers::{account_permissions, bundle, merged, sidecar_tokens};
 use pillion_plan::merged::Times;
+use pillion_service_accounts::authority::Authority;
+use pillion_service_accounts::token_controller::SigningKey;
+use pillion_service_accounts::{legacy_token_cleaner, root_ca, token_controller};
 use pillion_terminal::units::Span;
 
 /// The controllers to run, and the settings.

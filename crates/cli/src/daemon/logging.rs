@@ -49,11 +49,8 @@ pub fn start(level: Level, format: LogFormat) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let targets = Targets::new()
-        .with_default(own.min(LevelFilter::WARN))
-        .with_target("pillion", own)
-        .with_target("pillion_host", own)
-        .with_target("pillion_controller", own);
+    // A target stands for those that begin with it: each crate of Pillion.
+    let targets = Targets::new().with_default(own.min(LevelFilter::WARN)).with_target("pillion", own);
     let is_text = match format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Text => true,

@@ -1,7 +1,7 @@
 //! The options of a rendering, besides the settings.
 
 use clap::ValueEnum;
-use pillion_controller::registry::Item;
+use pillion_controllers::registry::Item;
 use pillion_kubernetes::name_validation;
 use pillion_sidecarset::image;
 use pillion_terminal::key_value;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pillion_controller::preview::{Change, Verb};
-use pillion_controller::registry::Name;
+use pillion_controllers::preview::{Change, Verb};
+use pillion_controllers::registry::Name;
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::Value;
 

@@ -14,17 +14,17 @@ use anyhow::{Context as _, anyhow};
 use pillion_admission::settings::Settings;
 use pillion_cluster::rollouts::sets;
 use pillion_cluster::{Connection, NO_DEFINITION, Trouble};
-use pillion_controller::Clock;
-use pillion_controller::metrics::Metrics;
-use pillion_controller::preview::{self as previews, Preview, Question};
-use pillion_controller::registry::Name;
-use pillion_controller::simulation::{self, Simulation, Situation};
+use pillion_controllers::preview::{self as previews, Preview, Question};
+use pillion_controllers::registry::Name;
 use pillion_documents::manifest::Manifest;
 use pillion_install::rendering::has_own_sets;
 use pillion_install::settings::{self, Assembled};
 use pillion_install::tuning::{Choice, Tuning};
 use pillion_kubernetes::field::joined;
 use pillion_kubernetes::json;
+use pillion_runtime::Clock;
+use pillion_runtime::metrics::Metrics;
+use pillion_simulation::{Simulation, Situation};
 use pillion_terminal::output::Output;
 use pillion_terminal::{Status, Terminal};
 use serde_json::Value;
@@ -99,7 +99,7 @@ pub fn run(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<Sta
     let preview = runtime.block_on(async {
         let config = options.connection.config().await?;
         let tuned = tuning.options(&chosen, None, config.as_ref())?;
-        let cluster = config.map(|config| pillion_controller::client::client(config, Arc::new(Metrics::new())));
+        let cluster = config.map(|config| pillion_runtime::client::client(config, Arc::new(Metrics::new())));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
         let clock = Clock::system();
         let question = Question {
@@ -167,7 +167,7 @@ fn manifests(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<O
 
 /// Returns why an API server would refuse a manifest, with the manifest's place, or `None`.
 fn problem(manifest: &Manifest) -> Option<String> {
-    let why = simulation::problem(&manifest.value)?;
+    let why = previews::problem(&manifest.value)?;
     let text = |path: &[&str]| json::text(&manifest.value, path);
     let (kind, name) = (text(&["kind"]), text(&["metadata", "name"]));
     Some(format!("{}:{}: {kind} \"{name}\": {why}", manifest.source.name, manifest.line()))

@@ -1,6 +1,6 @@
 //! A plan in a machine-readable form.
 
-use pillion_controller::preview::{Change, Event, Preview, Remark, Rollout, Wave};
+use pillion_controllers::preview::{Change, Event, Preview, Remark, Rollout, Wave};
 use pillion_kubernetes::lookup::ObjectRef;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! The settings, the controllers and the options of controllers that a plan is made for.
 
 use anyhow::{Context as _, anyhow, bail};
-use pillion_controller::registry::{self, Item, Name};
+use pillion_controllers::registry::{self, Item, Name};
 use pillion_install::installation::Installation;
 use pillion_install::settings;
 use pillion_install::tuning::{Choice, Running, Tuning};

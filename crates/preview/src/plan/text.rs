@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
-use pillion_controller::preview::{Event, Preview, Remark, Rollout, Verb, Wave};
-use pillion_controller::registry::Name;
+use pillion_controllers::preview::{Event, Preview, Remark, Rollout, Verb, Wave};
+use pillion_controllers::registry::Name;
 use pillion_documents::diff;
 use pillion_kubernetes::json;
 use pillion_terminal::{ERROR, WARNING};

@@ -9,9 +9,9 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use kube::Config;
 use pillion_cluster::{Kubeconfig, Writer};
-use pillion_controller::merged::{self, Uninstalled};
-use pillion_controller::metrics::Metrics;
-use pillion_controller::{Context, client};
+use pillion_controllers::merged::{self, Uninstalled};
+use pillion_runtime::metrics::Metrics;
+use pillion_runtime::{Context, client};
 use pillion_terminal::{Status, Terminal};
 use tokio::sync::watch;
 

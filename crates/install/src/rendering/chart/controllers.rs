@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pillion_controller::registry::{ALL, Name};
-use pillion_controller::rights::{Right, Situation};
+use pillion_controllers::registry::{ALL, Name};
+use pillion_runtime::rights::{Right, Situation};
 use serde_json::{Value, json};
 
 use super::super::access::Grant;

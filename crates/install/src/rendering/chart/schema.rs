@@ -1,7 +1,7 @@
 //! The JSON Schema of the chart's values. Draft 7: older versions of Helm know no other.
 
 use anyhow::Context as _;
-use pillion_controller::registry;
+use pillion_controllers::registry;
 use serde_json::{Map, Value, json};
 
 use super::super::answers::Part;

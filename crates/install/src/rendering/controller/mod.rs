@@ -6,7 +6,7 @@ pub(super) mod rights;
 use std::collections::BTreeSet;
 
 use pillion_admission::settings::Settings;
-use pillion_controller::registry::{self, Name};
+use pillion_controllers::registry::{self, Name};
 use pillion_identity::declared::{Declared, OnConflict};
 use pillion_kubernetes::json;
 use pillion_kubernetes::rbac::{self, PolicyRule};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pillion_controller::registry::Name;
-use pillion_controller::rights::{Right, Scope, Situation};
+use pillion_controllers::registry::Name;
 use pillion_kubernetes::rbac::PolicyRule;
+use pillion_runtime::rights::{Right, Scope, Situation};
 use serde_json::{Value, json};
 
 use super::super::access::{self, Access, Grant};

@@ -3,10 +3,11 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use pillion_controller::{Clock, legacy_token_cleaner};
 use pillion_install::rendering::options::Controller;
 use pillion_install::rendering::{controller, document};
 use pillion_kubernetes::time::Timestamp;
+use pillion_runtime::Clock;
+use pillion_service_accounts::legacy_token_cleaner;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::{apply, until};
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use pillion_controller::Clock;
-use pillion_controller::token_controller::SigningKey;
+use pillion_runtime::Clock;
+use pillion_service_accounts::token_controller::SigningKey;
 use pillion_testenv::faults::Faults;
 use pillion_testenv::until;
 use serde_json::json;
@@ -175,7 +175,7 @@ async fn tkn10_with_the_key_of_the_cluster_a_token_does_not_end() {
     let key = std::fs::read(fixture.cluster.folder().join("service-accounts.key")).unwrap();
     let key = Some(SigningKey::from_pem(&key).unwrap());
     let (ahead, faults) = (Ahead::default(), Faults::none());
-    let options = pillion_controller::token_controller::Options { key, ..token_options(fixture.cluster) };
+    let options = pillion_service_accounts::token_controller::Options { key, ..token_options(fixture.cluster) };
 
     let running = fixture.start_tokens(&faults, ahead.clock(), options).await;
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Role;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use pillion_controller::merged::uninstall;
+use pillion_controllers::merged::uninstall;
 use pillion_testenv::faults::{Fault, Faults};
 use pillion_testenv::until;
 use rstest::rstest;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pillion_controller::Clock;
 use pillion_kubernetes::time::Timestamp;
+use pillion_runtime::Clock;
 
 /// The number of seconds by which clocks are ahead. Clones share state.
 #[derive(Clone, Default)]
