@@ -1,10 +1,9 @@
 //! Pods and Namespaces that leave a SidecarSet out, through the built module (docs/spec/opt-out.md).
 
-use pillion_host::ValidationResponse;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::identity::{admit_pod, gated};
+use crate::support::identity::{admit_in as admit, web_pod as pod};
 
 const OPT_OUT_OF: &str = "pillion.dev/opt-out-of";
 
@@ -21,25 +20,6 @@ fn sets() -> [Value; 2] {
         })
     };
     [set("log", json!({"pillion.dev/opt-out": "Allowed"})), set("scan", json!({}))]
-}
-
-fn pod(annotations: &Value) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "web", "labels": {"app": "web"}, "annotations": annotations},
-        "spec": {"serviceAccountName": "default", "containers": [{"name": "app", "image": "nginx:1"}]},
-    })
-}
-
-/// Returns the answer for a Pod in a namespace with these annotations.
-fn admit(pod: &Value, namespace: &Value, sets: &[Value], role: &str) -> ValidationResponse {
-    let mut settings = gated(&json!({}), sets);
-    settings["role"] = role.into();
-    let objects = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "annotations": namespace}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "web", "name": "agent", "uid": "1"}}),
-    ];
-    admit_pod(pod, &settings, objects)
 }
 
 fn containers(pod: &Value) -> Vec<&str> {

@@ -1,10 +1,9 @@
 //! Pods and Namespaces that override parts of their sidecars, through the built module (docs/spec/overrides.md).
 
-use pillion_host::ValidationResponse;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::identity::{admit_pod, gated};
+use crate::support::identity::{admit_in as admit, web_pod as pod};
 
 const AGENT: &str = "overrides.pillion.dev/agent";
 
@@ -32,25 +31,6 @@ fn sets(out_of_bounds: &str) -> [Value; 2] {
     });
     let scan = json!({"name": "scan", "image": "scan:1", "podInjectPolicy": after});
     [set("agent-set", json!({"pillion.dev/overrides": rules.to_string()}), agent), set("scan", json!({}), scan)]
-}
-
-fn pod(annotations: &Value) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "web", "labels": {"app": "web"}, "annotations": annotations},
-        "spec": {"serviceAccountName": "default", "containers": [{"name": "app", "image": "nginx:1"}]},
-    })
-}
-
-/// Returns the answer for a Pod in a namespace with these annotations.
-fn admit(pod: &Value, namespace: &Value, sets: &[Value], role: &str) -> ValidationResponse {
-    let mut settings = gated(&json!({}), sets);
-    settings["role"] = role.into();
-    let objects = [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "annotations": namespace}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "web", "name": "agent", "uid": "1"}}),
-    ];
-    admit_pod(pod, &settings, objects)
 }
 
 /// Returns the memory, the level and the image of a container.

@@ -127,8 +127,9 @@ impl Override {
 
     /// Returns what to do about a problem.
     pub fn remedy(&self) -> String {
-        match self.ruling {
-            Ruling::Unreadable { .. } => {
+        match (&self.ruling, self.by) {
+            (Ruling::Unreadable { .. }, By::Istio(_)) => "write an amount, as in 250m or 512Mi".to_owned(),
+            (Ruling::Unreadable { .. }, By::Pod | By::Namespace) => {
                 r#"write JSON, as in {"resources": {"limits": {"memory": "512Mi"}}}"#.to_owned()
             }
             _ => format!("ask the author of the SidecarSet for {OVERRIDES}, or change the annotation"),
@@ -157,14 +158,17 @@ pub fn judge(set: &SidecarSet, rules: Option<&Rules>, annotations: &Annotations<
     for container in names {
         let allowed = rules.containers.get(container).unwrap_or(&nothing);
         let mut asked = BTreeMap::new();
+        let of = |field, by, ruling| Override { container: container.to_owned(), field, by, ruling };
         let mut ask = |by: By, read: Result<Asked, String>| match read {
-            Ok(Asked(fields)) => asked.extend(fields.into_iter().map(|(field, value)| (field, (value, by)))),
-            Err(problem) => overrides.push(Override {
-                container: container.to_owned(),
-                field: None,
-                by,
-                ruling: Ruling::Unreadable { problem },
-            }),
+            Err(problem) => overrides.push(of(None, by, Ruling::Unreadable { problem })),
+            Ok(Asked(fields)) if by == By::Namespace || rules.from.contains(&Source::Pod) => {
+                asked.extend(fields.into_iter().map(|(field, value)| (field, (value, by))));
+            }
+            // They do not take the place of what the Namespace asks for.
+            Ok(Asked(fields)) => {
+                let problem = "is not allowed, the SidecarSet lets Namespaces change it, but not Pods";
+                overrides.extend(fields.into_keys().map(|field| of(Some(field), by, out_of_bounds(problem))));
+            }
         };
         if rules.from.contains(&Source::Namespace)
             && let Some(text) = (annotations.namespace)(&format!("{PREFIX}{container}"))
@@ -181,13 +185,8 @@ pub fn judge(set: &SidecarSet, rules: Option<&Rules>, annotations: &Annotations<
         }
         let first = overrides.len();
         overrides.extend(asked.into_iter().map(|(field, (value, by))| {
-            let is_source = by == By::Namespace || rules.from.contains(&Source::Pod);
-            let ruling = if is_source {
-                within(&field, value, allowed, annotations)
-            } else {
-                out_of_bounds("is not allowed, the SidecarSet lets Namespaces change it, but not Pods")
-            };
-            Override { container: container.to_owned(), field: Some(field), by, ruling }
+            let ruling = within(&field, value, allowed, annotations);
+            of(Some(field), by, ruling)
         }));
         keep_requests_below_limits(overrides.get_mut(first..).unwrap_or_default());
     }
@@ -211,8 +210,8 @@ fn within(field: &Field, value: String, allowed: &Allowed, annotations: &Annotat
             Some(expression) => match annotations.matches(expression, &value) {
                 Some(true) => Ruling::Allowed { value, bounds: format!("values of the form {expression}") },
                 Some(false) => {
-                    let shown = shortened(&value);
-                    out_of_bounds(format!("is {shown:?}, which is not of the allowed form {expression}"))
+                    let (shown, form) = (shortened(&value), shortened(expression));
+                    out_of_bounds(format!("is {shown:?}, which is not of the allowed form {form}"))
                 }
                 None => out_of_bounds("is not allowed, comparing it is too much work with so many overrides"),
             },

@@ -150,6 +150,26 @@ pub fn admit_pod(pod: &Value, settings: &Value, objects: impl IntoIterator<Item 
     ask(&request, settings, &Arc::new(Court::with(objects)))
 }
 
+/// Returns a Pod of the app `web` with these annotations.
+pub fn web_pod(annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "web", "labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"serviceAccountName": "default", "containers": [{"name": "app", "image": "nginx:1"}]},
+    })
+}
+
+/// Returns the answer of a policy with this role for a Pod, in a namespace with these annotations and an account `agent`.
+pub fn admit_in(pod: &Value, namespace: &Value, sets: &[Value], role: &str) -> ValidationResponse {
+    let mut settings = gated(&json!({}), sets);
+    settings["role"] = role.into();
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "annotations": namespace}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "web", "name": "agent", "uid": "1"}}),
+    ];
+    admit_pod(pod, &settings, objects)
+}
+
 /// Returns code and message of a refusal, or `accepted`.
 pub fn verdict(answer: &ValidationResponse) -> String {
     match (answer.code, answer.message.as_deref()) {

@@ -164,6 +164,11 @@ fn ovr4_only_those_count_whom_the_author_names() {
     assert_eq!(shown(&found), [problem]);
     let found = judged(&set(&json!({"from": ["Namespace"]})), &json!({}), &asked);
     assert_eq!(shown(&found), ["env[LEVEL]=info"]);
+    // A Pod that must not ask does not undo what its Namespace asks for.
+    let of_pod = json!({KEY: r#"{"env":{"LEVEL":"debug"}}"#});
+    let mut set = set(&json!({"from": ["Namespace"], "outOfBounds": "Clamp"}));
+    Values::from(&judged(&set, &of_pod, &asked)).apply_to(&mut set);
+    assert_eq!(set.as_value()["spec"]["containers"][0]["env"][0], json!({"name": "LEVEL", "value": "info"}));
 }
 
 #[test]
