@@ -2,6 +2,8 @@
 //! of the crates; and the scripts that make a release of them work.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
 
 use pillion_admission::settings::Settings;
 use pillion_identity::rules::{Allowed, Rules};
@@ -39,15 +41,21 @@ fn annotation(metadata: &Value, name: &str) -> String {
     metadata["annotations"][name].as_str().unwrap_or_else(|| panic!("no annotation {name}")).to_owned()
 }
 
-#[rstest]
-#[case::policy("Cargo.toml")]
-#[case::command_line("crates/cli/Cargo.toml")]
-fn a_release_has_one_version(#[case] manifest: &str) {
-    let manifest = text(manifest);
+#[test]
+fn a_release_has_one_version() {
+    let manifest = text("Cargo.toml");
     // The release workflow finds the version like this, and must find exactly one.
     let versions: Vec<_> = manifest.lines().filter_map(|line| line.strip_prefix("version = ")).collect();
     let version = annotation(&yaml("metadata.yml"), "io.kubewarden.policy.version");
     assert_eq!(versions, [format!("\"{version}\"")]);
+}
+
+/// What is rendered and reported has the version of the crate that does it.
+#[rstest]
+fn every_crate_has_the_version_of_the_workspace(#[files("../../crates/*/Cargo.toml")] manifest: PathBuf) {
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let versions: Vec<_> = manifest.lines().filter(|line| line.starts_with("version")).collect();
+    assert_eq!(versions, ["version.workspace = true"]);
 }
 
 #[test]

@@ -332,9 +332,7 @@ fn versions() -> tempfile::TempDir {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    for manifest in ["Cargo.toml", "crates/cli/Cargo.toml"] {
-        write(manifest, "version = \"1.2.3\"\n");
-    }
+    write("Cargo.toml", "version = \"1.2.3\"\n");
     for metadata in ["metadata.yml", "artifacts/guards/metadata.yml"] {
         write(metadata, "annotations:\n  io.kubewarden.policy.version: 1.2.3\n");
     }
@@ -347,7 +345,6 @@ fn versions() -> tempfile::TempDir {
 #[rstest]
 #[case::all(None)]
 #[case::policy(Some("Cargo.toml"))]
-#[case::command_line(Some("crates/cli/Cargo.toml"))]
 #[case::metadata(Some("metadata.yml"))]
 #[case::artifact(Some("artifacts/guards/metadata.yml"))]
 #[case::chart(Some("charts/pillion/Chart.yaml"))]
