@@ -44,8 +44,8 @@ pub fn opted_out(opted_out: &[OptedOut]) -> BTreeMap<&'static str, String> {
     if names.is_empty() { BTreeMap::new() } else { BTreeMap::from([(OPTED_OUT_SIDECAR_SETS, names)]) }
 }
 
-/// Returns the annotation about the fields of sidecars that are overridden (OVR-7); none if none is. Values of variables
-/// may be nobody else's business, so it has no values.
+/// Returns the annotation that names the overridden fields of sidecars (OVR-7); none if no field is overridden. It leaves
+/// out the values, since readers of audit events need not know the variables of a Pod.
 pub fn overridden(overrides: &Overrides) -> BTreeMap<&'static str, String> {
     let fields = overrides.of_sidecars.iter().filter(|one| one.of.value().is_some()).filter_map(|one| {
         let field = one.of.field.as_ref()?;

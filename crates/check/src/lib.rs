@@ -46,7 +46,7 @@ use self::settings::Judged;
 use self::subject::{Spot, Subject};
 use crate::report::{Finding, FindingFormat, OptionalRule, Severity};
 
-/// What is checked, and how it is reported.
+/// The input of `pillion check`, and how it reports its findings.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent flags")]
 pub struct Options<'a> {

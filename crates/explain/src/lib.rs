@@ -55,7 +55,7 @@ pub struct Explained {
     pub decision: Decision,
     /// The result of its request for an identity; absent if it asks for none or is not in effect.
     pub identity: Option<Identity>,
-    /// What came of the overrides of its sidecars, if it is injected.
+    /// The overrides of its sidecars, each with its ruling; empty unless the set is injected.
     pub overrides: Vec<Override>,
 }
 

@@ -7,8 +7,7 @@ use pillion_json::go as go_json;
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::outcome::{Code, Reason};
-use pillion_sidecarset::names;
-use pillion_sidecarset::overrides;
+use pillion_sidecarset::reserved::{Reserved, reserved};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::origin::Origin;
 use serde_json::Value;
@@ -91,19 +90,12 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// TCN-8: the reason to refuse a Pod of which a SidecarSet wants to decide who gets its token.
-    fn of_token_containers(&self) -> Reason {
-        let field = self.field(names::TOKEN_CONTAINERS);
-        let problem = "no SidecarSet decides which containers of a Pod get its token";
-        Reason::new(Code::Invalid, field, problem.to_owned(), "remove the annotation from the SidecarSet")
-            .about(self.set)
-    }
-
-    /// OVR-9: the reason to refuse a Pod in whose sidecars a SidecarSet wants to override something.
-    fn of_overrides(&self, key: &str) -> Reason {
-        let problem = "no SidecarSet overrides a sidecar".to_owned();
-        let remedy = "remove the annotation from the SidecarSet, and change the sidecar itself";
-        Reason::new(Code::Invalid, self.field(key), problem, remedy).about(self.set)
+    /// Returns the reason to refuse a Pod into which a SidecarSet would write a reserved annotation (TCN-8, OVR-9); `None`
+    /// if the annotation is none.
+    fn of_reserved(&self, key: &str) -> Option<Reason> {
+        let Reserved { problem, instead } = reserved(key)?;
+        let remedy = format!("remove the annotation from the SidecarSet{instead}");
+        Some(Reason::new(Code::Invalid, self.field(key), problem.to_owned(), &remedy).about(self.set))
     }
 
     /// Returns the path of the annotation in the SidecarSet.
@@ -135,9 +127,8 @@ pub fn patch(annotations: Option<&Object>, sets: &[SidecarSet]) -> (Option<Objec
 fn apply(annotations: Option<&Object>, writes: BTreeMap<&str, Vec<Write<'_>>>) -> (Option<Object>, Vec<Reason>) {
     let mut patched: Option<Object> = None;
     let mut reasons = too_long(&writes);
-    reasons.extend(writes.get(names::TOKEN_CONTAINERS).into_iter().flatten().map(Write::of_token_containers));
-    let overriding = writes.iter().filter(|(key, _)| overrides::container_of(key).is_some());
-    reasons.extend(overriding.flat_map(|(key, writes)| writes.iter().map(|write| write.of_overrides(key))));
+    let all = writes.iter().flat_map(|(key, writes)| writes.iter().map(move |write| (key, write)));
+    reasons.extend(all.filter_map(|(key, write)| write.of_reserved(key)));
     if !reasons.is_empty() {
         return (None, reasons);
     }

@@ -66,8 +66,6 @@ pub struct Surroundings {
 pub struct Sidecar<'a> {
     /// Its name in the SidecarSet.
     pub name: &'a str,
-    /// Its image.
-    pub image: &'a str,
     /// The image of the idle container, if the sidecar is a hot-upgrade pair.
     pub empty_image: Option<&'a str>,
     /// Its list, in the SidecarSet and in a Pod.
@@ -81,14 +79,7 @@ pub struct Sidecar<'a> {
 impl<'a> Sidecar<'a> {
     fn new(list: List, index: usize, container: &'a Value) -> Self {
         let empty = || json::text(container, &["upgradeStrategy", "hotUpgradeEmptyImage"]);
-        Self {
-            name: pod::name(container),
-            image: json::text(container, &["image"]),
-            empty_image: is_pair(container, list).then(empty),
-            list,
-            index,
-            container,
-        }
+        Self { name: pod::name(container), empty_image: is_pair(container, list).then(empty), list, index, container }
     }
 
     /// Returns the names of the containers in a Pod: one, or both of a pair.
@@ -212,7 +203,7 @@ impl<'a> RolloutTarget<'a> {
             versions: Versions::default(),
             back_from: None,
             recreation: Recreation::default(),
-            overrides: Rules::from_sidecar_set(version).ok().flatten(),
+            overrides: Rules::allowed_by(version),
             surroundings: Surroundings::default(),
         }
     }

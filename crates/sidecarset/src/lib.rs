@@ -16,6 +16,7 @@ pub mod other_webhooks;
 pub mod overrides;
 pub mod pod;
 pub mod requested_revision;
+pub mod reserved;
 pub mod sidecar;
 pub mod sidecar_set;
 pub mod tables;

@@ -151,7 +151,7 @@ fn set(name: &'static str) -> impl Strategy<Value = Value> {
     })
 }
 
-/// What Pods may override in the sidecars of a set.
+/// Returns rules with which Pods may override fields of the first two sidecars of a set.
 fn overridable(set: &str, out_of_bounds: &str) -> Value {
     let allowed = json!({
         "cpu": {"min": "100m", "max": "1"}, "memory": {"max": "1Gi"}, "env": {"A": "x|y|", "NEW": ".*"},

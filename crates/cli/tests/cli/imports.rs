@@ -421,7 +421,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -432,7 +432,7 @@ struct CrateRoot {
 }
 
 /// Returns the packages of the workspace, as cargo describes them.
-fn packages() -> Vec<Value> {
+pub fn packages() -> Vec<Value> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(workspace());
     let output = cargo.output().unwrap();
@@ -535,46 +535,6 @@ fn modules_import_each_other_one_way() {
         ["pillion", "pillion-admission", "pillion-policy", "pillion-rollout"].iter().all(|name| crates.contains(*name)),
         "{crates:?}"
     );
-}
-
-/// Returns the packages of the workspace, each with those that it imports outside of tests.
-fn imported_packages() -> BTreeMap<String, BTreeSet<String>> {
-    let name = |of: &Value| of["name"].as_str().unwrap().to_owned();
-    let is_import = |dependency: &&Value| dependency["kind"].is_null() && dependency["path"].is_string();
-    let imports = |package: &Value| {
-        package["dependencies"].as_array().unwrap().iter().filter(is_import).map(name).collect::<BTreeSet<_>>()
-    };
-    packages().iter().map(|package| (name(package), imports(package))).collect()
-}
-
-/// The table reads from the ground up. Only the module, in the first row, is built of crates below it.
-#[test]
-fn crates_import_those_above_them_in_the_table() {
-    let document = fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
-    let mut rows = BTreeMap::new();
-    for (row, line) in document.lines().filter(|line| line.starts_with("| `pillion")).enumerate() {
-        let cell = line.split('|').nth(1).unwrap();
-        rows.extend(cell.split('`').filter(|name| name.starts_with("pillion")).map(|name| (name, row)));
-    }
-    for (package, imports) in imported_packages() {
-        let row = *rows.get(package.as_str()).unwrap_or_else(|| panic!("{package} has no row"));
-        for import in imports.iter().filter(|_| row > 0) {
-            assert!(rows[import.as_str()] < row, "{package} imports {import}, which is below it");
-        }
-    }
-}
-
-/// A warning is written and tried out without a wait for wasmtime.
-#[test]
-fn check_needs_no_host_of_the_module() {
-    let packages = imported_packages();
-    let (mut seen, mut next) = (BTreeSet::new(), vec!["pillion-check"]);
-    while let Some(package) = next.pop() {
-        if seen.insert(package) {
-            next.extend(packages[package].iter().map(String::as_str));
-        }
-    }
-    assert!(seen.contains("pillion-sidecarset") && !seen.contains("pillion-host"), "{seen:?}");
 }
 
 /// Examples in comments are compiled for a crate only if its Cargo.toml does not turn that off, which saves time where

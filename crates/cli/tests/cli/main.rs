@@ -7,6 +7,7 @@ mod chart;
 mod check;
 mod cluster;
 mod commands;
+mod crate_order;
 // The documents show the servers, too.
 #[cfg(feature = "server")]
 mod docs;

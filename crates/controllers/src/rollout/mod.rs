@@ -342,12 +342,12 @@ impl SidecarSetRollout {
             BundleState::Current
         };
         let version = in_force.as_ref().map_or(&version, |in_force| &in_force.version);
+        let target = RolloutTarget::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
         let surroundings = Surroundings {
             now: self.context.clock.now(),
             unready_nodes: self.nodes.unready(),
-            overrides: self.overriding_namespaces(version),
+            overrides: self.overriding_namespaces(target.overrides.as_ref()),
         };
-        let target = RolloutTarget::new(version, &resource).with_upgrades(upgrades, revisions.iter().copied());
         let mut target = target.within(surroundings);
         // Admission refuses an annotation that cannot be read. Then no form is known, and none changes.
         if let Ok(native) = NativeSidecars::from_sidecar_set(&resource, self.context.settings().native_sidecars) {

@@ -10,7 +10,7 @@ use pillion_kubernetes::selector::Selector;
 use pillion_rollout::consistency::is_injected;
 use pillion_rollout::pod::Pod;
 use pillion_rollout::target::RolloutTarget;
-use pillion_sidecarset::overrides::{self, Rules};
+use pillion_sidecarset::overrides::{self, Rules, Source};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
@@ -37,9 +37,9 @@ impl SidecarSetRollout {
         opt_out::left_out_by(set, of_pod, of_namespace.unwrap_or_default()).is_some()
     }
 
-    /// Returns the annotations of Namespaces with overrides of sidecars, if a SidecarSet takes them (OVR-10).
-    pub(super) fn overriding_namespaces(&self, set: &SidecarSet) -> BTreeMap<String, BTreeMap<String, String>> {
-        if !Rules::read_namespaces(set) {
+    /// Returns the annotations of Namespaces with overrides of sidecars, if the rules of a SidecarSet take them (OVR-10).
+    pub(super) fn overriding_namespaces(&self, rules: Option<&Rules>) -> BTreeMap<String, BTreeMap<String, String>> {
+        if !rules.is_some_and(|rules| rules.from.contains(&Source::Namespace)) {
             return BTreeMap::new();
         }
         let overrides = |namespace: &pillion_runtime::store::Namespace| {

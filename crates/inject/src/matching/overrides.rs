@@ -1,7 +1,6 @@
 //! What a Pod and its Namespace change in the `SidecarSet`s that the Pod gets (OVR-4 to OVR-9).
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use pillion_kubernetes::field::FieldPath;
 use pillion_kubernetes::json::{self, Object};
@@ -9,8 +8,7 @@ use pillion_kubernetes::lookup::{self, Lookup};
 use pillion_kubernetes::outcome::{Code, Reason};
 use pillion_sidecarset::made;
 use pillion_sidecarset::overrides::{
-    Annotations, ISTIO, Judged, OVERRIDES, OutOfBounds, Override, PREFIX, Rules, Source, Values, container_of,
-    has_rules, judge,
+    Annotations, ISTIO, Judged, OVERRIDES, OutOfBounds, Override, PREFIX, Rules, Source, Values, container_of, judge,
 };
 use pillion_sidecarset::pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
@@ -37,24 +35,19 @@ pub struct Overridden {
     pub of: Override,
 }
 
-impl fmt::Display for Overridden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Overridden {
+    /// Returns the warning for whoever creates the Pod; `None` if the override counts as it is.
+    fn warning(&self) -> Option<String> {
         let Self { sidecar_set, of } = self;
-        let annotation = of.annotation();
-        match (of.problem(), of.value()) {
-            (Some(problem), Some(value)) => {
-                write!(f, "SidecarSet \"{sidecar_set}\": annotation {annotation} {problem}; it is {value}")
-            }
-            (Some(problem), None) => write!(f, "SidecarSet \"{sidecar_set}\": annotation {annotation} {problem}"),
-            (None, _) => write!(f, "SidecarSet \"{sidecar_set}\": annotation {annotation} counts"),
-        }
+        let problem = format!("SidecarSet \"{sidecar_set}\": annotation {} {}", of.annotation(), of.problem()?);
+        Some(of.value().map_or_else(|| problem.clone(), |value| format!("{problem}; it is {value}")))
     }
 }
 
 impl Overrides {
     /// Returns the warnings for whoever creates the Pod: what does not count, and what was set to a bound.
     pub fn warnings(&self) -> Vec<String> {
-        let sidecars = self.of_sidecars.iter().filter(|one| one.of.problem().is_some()).map(Overridden::to_string);
+        let sidecars = self.of_sidecars.iter().filter_map(Overridden::warning);
         let unknown = self.unknown.iter().map(|name| {
             format!(
                 "the annotation {PREFIX}{name} has no effect: no SidecarSet gives the Pod a container \"{name}\"; \
@@ -75,11 +68,10 @@ pub fn apply(sets: &mut [SidecarSet], query: Query<'_>, lookup: &dyn Lookup) -> 
     let own = query.pod.annotations();
     let asks = own.into_iter().flat_map(Object::keys).filter_map(|key| container_of(key));
     let asked: Vec<&str> = asks.collect();
-    if sets.is_empty() || (asked.is_empty() && !sets.iter().any(has_rules)) {
+    let rules: Vec<Option<Rules>> = sets.iter().map(Rules::allowed_by).collect();
+    if sets.is_empty() || (asked.is_empty() && rules.iter().all(Option::is_none)) {
         return Ok(Overrides::default());
     }
-    // Admission refuses a SidecarSet whose annotation cannot be read. One that got in nevertheless allows nothing.
-    let rules: Vec<Option<Rules>> = sets.iter().map(|set| Rules::from_sidecar_set(set).ok().flatten()).collect();
     let reads_namespace = |rules: &Option<Rules>| rules.as_ref().is_some_and(|it| it.from.contains(&Source::Namespace));
     let namespace = match sets.iter().zip(&rules).find(|(_, rules)| reads_namespace(rules)) {
         None => None,

@@ -14,7 +14,7 @@ mod rules;
 pub use apply::Values;
 pub use asked::{Asked, By, Field, ISTIO, container_of};
 pub use judge::{Annotations, Judged, Override, Ruling, judge};
-pub use rules::{OutOfBounds, Rules, Source, has_rules, validate};
+pub use rules::{OutOfBounds, Rules, Source, validate};
 
 /// The annotation of a `SidecarSet` with what may be overridden, and within what bounds (OVR-1).
 pub const OVERRIDES: &str = "pillion.dev/overrides";

@@ -136,11 +136,6 @@ fn path() -> String {
     FieldPath::new("metadata.annotations").key(OVERRIDES).to_string()
 }
 
-/// Whether a `SidecarSet` allows any overrides.
-pub fn has_rules(set: &SidecarSet) -> bool {
-    !set.annotation(OVERRIDES).trim().is_empty()
-}
-
 impl Rules {
     /// Reads the annotation of a `SidecarSet`; `None` if it has none.
     ///
@@ -164,10 +159,15 @@ impl Rules {
         serde_path_to_error::deserialize(value).map(Some).map_err(|error| FieldError::undecodable(path(), &error))
     }
 
-    /// Whether a `SidecarSet` lets Namespaces override something. One whose annotation cannot be read lets nobody.
+    /// Returns what a `SidecarSet` allows; `None` if nothing. Admission refuses an annotation that cannot be read. A
+    /// `SidecarSet` that got in nevertheless allows nothing.
+    pub fn allowed_by(set: &SidecarSet) -> Option<Self> {
+        Self::from_sidecar_set(set).ok().flatten()
+    }
+
+    /// Whether a `SidecarSet` lets Namespaces override something.
     pub fn read_namespaces(set: &SidecarSet) -> bool {
-        has_rules(set)
-            && matches!(Self::from_sidecar_set(set), Ok(Some(rules)) if rules.from.contains(&Source::Namespace))
+        Self::allowed_by(set).is_some_and(|rules| rules.from.contains(&Source::Namespace))
     }
 }
 

@@ -7,8 +7,7 @@ use pillion_kubernetes::field::{FieldError, FieldErrors};
 use pillion_kubernetes::json;
 use pillion_kubernetes::node::Node;
 
-use crate::names;
-use crate::overrides;
+use crate::reserved::{Reserved, reserved};
 
 /// Checks that every entry has annotations and a policy, and that no two entries patch the same key.
 pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
@@ -23,15 +22,9 @@ pub(super) fn check(spec: &Node<'_, '_>, errors: &mut Vec<FieldError>) {
             errors.required(&patch.at("patchPolicy"), "use Retain, Overwrite or MergePatchJson");
         }
         for (key, _) in json::string_map(patch.value, &["annotations"]) {
-            // TCN-8
-            if key == names::TOKEN_CONTAINERS {
-                let wrong = "no SidecarSet decides which containers of a Pod get its token; remove the annotation";
-                errors.invalid(&patch.at("annotations").key(key), key, wrong);
-            }
-            // OVR-9
-            if overrides::container_of(key).is_some() {
-                let wrong = "no SidecarSet overrides a sidecar; remove the annotation, and change the sidecar itself";
-                errors.invalid(&patch.at("annotations").key(key), key, wrong);
+            if let Some(Reserved { problem, instead }) = reserved(key) {
+                let wrong = format!("{problem}; remove the annotation{instead}");
+                errors.invalid(&patch.at("annotations").key(key), key, &wrong);
             }
             if !keys.insert(key) {
                 let wrong = "another entry patches this annotation too; keep one of them";

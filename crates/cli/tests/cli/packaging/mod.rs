@@ -50,7 +50,7 @@ fn a_release_has_one_version() {
     assert_eq!(versions, [format!("\"{version}\"")]);
 }
 
-/// What is rendered and reported has the version of the crate that does it.
+/// Each crate writes its own version into the manifests and reports that it makes.
 #[rstest]
 fn every_crate_has_the_version_of_the_workspace(#[files("../../crates/*/Cargo.toml")] manifest: PathBuf) {
     let manifest = fs::read_to_string(manifest).unwrap();
