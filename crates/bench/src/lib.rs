@@ -17,6 +17,6 @@ pub mod objects;
 pub mod provider;
 pub mod report;
 pub mod scenario;
-mod server;
+pub mod server;
 pub mod timing;
-mod usage;
+pub mod usage;

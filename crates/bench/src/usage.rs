@@ -4,22 +4,25 @@ use std::time::Duration;
 
 /// The resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// CPU time of all its threads so far, in user space and in the kernel.
-    pub(crate) cpu: Duration,
-    pub(crate) memory: Memory,
+    pub cpu: Duration,
+    /// Resident memory.
+    pub memory: Memory,
 }
 
 /// Resident memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) now: u64,
-    pub(crate) peak: u64,
+pub struct Memory {
+    /// At this time.
+    pub now: u64,
+    /// At most since its start.
+    pub peak: u64,
 }
 
 impl Usage {
     /// Reads the resources of a process; `None` if there is no such process, or no /proc.
-    pub(crate) fn read(process: u32) -> Option<Self> {
+    pub fn read(process: u32) -> Option<Self> {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
         Some(Self { cpu: cpu(&read("stat")?, ticks_per_second())?, memory: memory(&read("status")?)? })
     }

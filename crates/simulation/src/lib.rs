@@ -5,14 +5,19 @@
 //! runs no admission: it passes a dry run on to the cluster, if there is one. A watch shows its initial list and then
 //! nothing more: the store of the controllers sees the writes of its own process without it.
 //!
+//! A simulation that [serves](Simulation::serving) is a cluster of its own instead, of any size: its watches show changes,
+//! and it records no writes.
+//!
 //! Start with [`Simulation`]; `objects` has the kinds that it shows.
 
 mod answer;
 mod apply;
 mod cluster;
+mod log;
 mod objects;
 mod read;
 mod request;
+mod strategic;
 mod token;
 mod world;
 mod write;
@@ -23,9 +28,11 @@ mod tests;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use pillion_kubernetes::json;
@@ -34,14 +41,15 @@ use pillion_kubernetes::time::Timestamp;
 use serde_json::Value;
 use tower::service_fn;
 
+pub use answer::AnswerBody;
 pub use objects::{Situation, is_shown};
 
-use answer::{Refusal, answer};
+use answer::{Refusal, answer, passed_on};
 use cluster::{ask, get, path};
-use objects::Object;
+use objects::{Object, group};
 use read::List;
 use request::{Asked, Query};
-use world::World;
+use world::{Place, World};
 use write::{WriteTarget, body};
 
 /// The number of objects that are looked up in the cluster at the same time.
@@ -123,15 +131,35 @@ impl Simulation {
                 all.into_iter().flatten().collect()
             }
         };
-        Ok(Self { world: Arc::new(World::new(objects, cluster, clock)), namespace: situation.namespace.clone() })
+        Ok(Self { world: Arc::new(World::new(objects, cluster, None, clock)), namespace: situation.namespace.clone() })
+    }
+
+    /// Returns an empty cluster whose watches show changes.
+    pub fn serving(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        let world = World::new(Vec::new(), None, Some(Arc::default()), clock);
+        Self { world: Arc::new(world), namespace: "default".to_owned() }
+    }
+
+    /// Adds an object that has always been there, completed as an API server would. Kinds that no controller reads are
+    /// left out.
+    pub fn put(&self, manifest: Value) {
+        let situation = Situation { namespace: self.namespace.clone(), ..Situation::default() };
+        if let Some(object) = situation.object(manifest, false) {
+            self.world.put(object);
+        }
+    }
+
+    /// Answers a request, as the API server does.
+    pub async fn answer(&self, request: Request<Body>) -> Response<AnswerBody> {
+        self.world.answer(request).await.unwrap_or_else(|refusal| refusal.answer())
     }
 
     /// Returns a client of the simulated API server.
     pub fn client(&self) -> Client {
-        let world = Arc::clone(&self.world);
+        let simulation = self.clone();
         let service = service_fn(move |request: Request<Body>| {
-            let world = Arc::clone(&world);
-            async move { Ok::<_, Infallible>(world.answer(request).await.unwrap_or_else(|refusal| refusal.answer())) }
+            let simulation = simulation.clone();
+            async move { Ok::<_, Infallible>(simulation.answer(request).await) }
         });
         Client::new(service, self.namespace.clone())
     }
@@ -173,16 +201,21 @@ async fn on(mut object: Object, cluster: &Client) -> Result<Option<Object>, Simu
 }
 
 impl World {
-    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    async fn answer(self: &Arc<Self>, request: Request<Body>) -> Result<Response<AnswerBody>, Refusal> {
         let (method, query) = (request.method().clone(), Query::from_request(&request));
         if method == Method::GET {
             return self.read(request, &query).await;
         }
+        let request = arrived(request).await?;
+        let _turn = match &self.log {
+            Some(log) => Some(log.turn().await),
+            None => None,
+        };
         let asked = Asked::parse(request.uri().path()).ok_or_else(Refusal::not_allowed)?;
         if query.text("dryRun") == "All" {
             // Only admission in the cluster knows the answer, and a dry run stores nothing there.
             let cluster = self.cluster.as_ref().ok_or_else(Refusal::without_admission)?;
-            return cluster.send(request).await.map_err(|error| Refusal::unreachable(&error));
+            return cluster.send(request).await.map(passed_on).map_err(|error| Refusal::unreachable(&error));
         }
         match (&method, &asked) {
             (&Method::POST, Asked::List { api_version, resource, namespace }) => {
@@ -206,7 +239,11 @@ impl World {
         }
     }
 
-    async fn write_one(&self, target: &WriteTarget<'_>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    async fn write_one(
+        &self,
+        target: &WriteTarget<'_>,
+        request: Request<Body>,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         match request.method().as_str() {
             "PUT" => self.update(target, body(request).await?).await,
             "PATCH" => self.patch(target, request).await,
@@ -215,9 +252,9 @@ impl World {
         }
     }
 
-    async fn read(&self, request: Request<Body>, query: &Query) -> Result<Response<Body>, Refusal> {
+    async fn read(self: &Arc<Self>, request: Request<Body>, query: &Query) -> Result<Response<AnswerBody>, Refusal> {
         if query.is("watch") {
-            return pending().await;
+            return self.watch(request.uri().path(), query).await;
         }
         let Some(asked) = Asked::parse(request.uri().path()) else { return self.pass_on(request).await };
         match asked {
@@ -227,15 +264,38 @@ impl World {
                 None => Err(Refusal::not_found(&format!("{} \"{}\"", key.resource, key.name))),
             },
             Asked::List { api_version, resource, namespace } => {
-                let (selection, is_first) = (query.selection(), query.text("continue").is_empty());
-                Ok(self.list(request, List { api_version, resource, namespace, selection, is_first }).await)
+                self.list(request, List::new(api_version, resource, namespace, query)).await
             }
             Asked::Part { .. } => self.pass_on(request).await,
         }
     }
 
-    async fn pass_on(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
-        let Some(cluster) = &self.cluster else { return Err(Refusal::not_found("the path")) };
-        cluster.send(request).await.map_err(|error| Refusal::unreachable(&error))
+    async fn watch(self: &Arc<Self>, path: &str, query: &Query) -> Result<Response<AnswerBody>, Refusal> {
+        let Some(log) = &self.log else { return pending().await };
+        let Some(Asked::List { api_version, resource, namespace }) = Asked::parse(path) else {
+            return Err(Refusal::not_allowed());
+        };
+        let asked = log::Asked {
+            place: Place { group: group(&api_version).to_owned(), resource, namespace },
+            api_version,
+            selection: query.selection(),
+            after: query.number("resourceVersion").unwrap_or_else(|| self.version()),
+            time: query.number("timeoutSeconds").map(Duration::from_secs),
+            bookmarks: query.is("allowWatchBookmarks"),
+        };
+        let world = Arc::clone(self);
+        Ok(log.watch(asked, move || world.version()))
     }
+
+    async fn pass_on(&self, request: Request<Body>) -> Result<Response<AnswerBody>, Refusal> {
+        let Some(cluster) = &self.cluster else { return Err(Refusal::not_found("the path")) };
+        cluster.send(request).await.map(passed_on).map_err(|error| Refusal::unreachable(&error))
+    }
+}
+
+/// Waits until the whole body of a request is there.
+async fn arrived(request: Request<Body>) -> Result<Request<Body>, Refusal> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(|error| Refusal::unreachable(&error))?.to_bytes();
+    Ok(Request::from_parts(parts, Body::from(body)))
 }

@@ -149,7 +149,7 @@ impl Situation {
     }
 
     /// Completes an object as an API server would; `None` for kinds that no controller reads.
-    fn object(&self, mut value: Value, is_implied: bool) -> Option<Object> {
+    pub(super) fn object(&self, mut value: Value, is_implied: bool) -> Option<Object> {
         let found = known(&value)?;
         let (group, kind, is_namespaced) = (found.group(), found.name, found.is_namespaced);
         let text = |path: &[&str]| json::text(&value, path).to_owned();

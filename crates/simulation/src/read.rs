@@ -1,15 +1,16 @@
 //! Reads of a simulation: the cluster, with the objects of the manifests and the writes over it.
 
 use http::{Request, Response, StatusCode};
+use kube::Client;
 use kube::client::Body;
 use pillion_kubernetes::json;
 use serde_json::{Value, json};
 
-use super::answer::{Refusal, answer};
+use super::answer::{AnswerBody, Refusal, answer, text};
 use super::cluster::{ask, get, path};
 use super::objects::{KINDS, Key, group, resource};
-use super::request::Selection;
-use super::world::{Known, World};
+use super::request::{Query, Selection};
+use super::world::{Known, Place, Text, World};
 
 /// What a list asks for.
 pub(super) struct List {
@@ -17,15 +18,41 @@ pub(super) struct List {
     pub(super) resource: String,
     pub(super) namespace: Option<String>,
     pub(super) selection: Selection,
-    /// Whether this is the first page.
-    pub(super) is_first: bool,
+    /// The last object of the page before; `None` for the first page.
+    pub(super) after: Option<Key>,
+    /// The most objects in a page.
+    pub(super) limit: Option<u64>,
+}
+
+impl List {
+    /// Reads what a list asks for.
+    pub(super) fn new(api_version: String, resource: String, namespace: Option<String>, query: &Query) -> Self {
+        let last = query.text("continue");
+        let after = last.split_once('/').map(|(namespace, name)| Key {
+            group: group(&api_version).to_owned(),
+            resource: resource.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+        let limit = query.number("limit").filter(|limit| *limit > 0);
+        Self { api_version, resource, namespace, selection: query.selection(), after, limit }
+    }
+
+    /// Returns the objects in question.
+    fn place(&self) -> Place {
+        Place {
+            group: group(&self.api_version).to_owned(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
 }
 
 impl World {
     /// Returns an object as it is now.
     pub(super) async fn current(&self, api_version: &str, key: &Key) -> Result<Option<Value>, Refusal> {
         match self.known(key) {
-            Known::There(object) => Ok(Some(Value::clone(&object))),
+            Known::There(object) => value(&object).map(Some),
             Known::Gone => Ok(None),
             Known::Unknown => {
                 let Some(cluster) = &self.cluster else { return Ok(None) };
@@ -42,26 +69,45 @@ impl World {
         }
     }
 
+    /// Returns a list: without a cluster, a page of the known objects.
+    pub(super) async fn list(&self, request: Request<Body>, list: List) -> Result<Response<AnswerBody>, Refusal> {
+        match &self.cluster {
+            Some(cluster) => self.list_of(cluster, request, &list).await,
+            None => Ok(self.own_list(&list)),
+        }
+    }
+
+    /// The objects are texts already: they are put together as they are.
+    fn own_list(&self, list: &List) -> Response<AnswerBody> {
+        let limit = list.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let page = self.page(&list.place(), list.after.clone(), limit);
+        let mut metadata = json!({"resourceVersion": page.version.to_string()});
+        if let Some(last) = &page.last {
+            metadata["continue"] = format!("{}/{}", last.namespace, last.name).into();
+        }
+        let selected: Vec<&str> =
+            page.objects.iter().map(|object| &**object).filter(|object| list.selection.takes_text(object)).collect();
+        let items = selected.join(",");
+        text(StatusCode::OK, format!(r#"{{"apiVersion":"v1","kind":"List","metadata":{metadata},"items":[{items}]}}"#))
+    }
+
     /// Returns the cluster's list with the known objects in the place of its own.
-    pub(super) async fn list(&self, request: Request<Body>, list: List) -> Response<Body> {
-        let List { api_version, resource, namespace, selection, is_first } = list;
-        let of = |key: &Key| {
-            key.group == group(&api_version)
-                && key.resource == resource
-                && namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace)
+    async fn list_of(
+        &self,
+        cluster: &Client,
+        request: Request<Body>,
+        list: &List,
+    ) -> Result<Response<AnswerBody>, Refusal> {
+        let mut listed = match ask(cluster, request).await {
+            Ok((StatusCode::OK, list)) => list,
+            // The cluster does not serve this kind, but the manifests may have objects of it.
+            Ok((StatusCode::NOT_FOUND, _)) => {
+                json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []})
+            }
+            Ok((status, body)) => return Ok(answer(status, &body)),
+            Err(error) => return Err(Refusal::unreachable(&error)),
         };
-        let empty = || json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []});
-        let mut listed = match &self.cluster {
-            None => empty(),
-            Some(cluster) => match ask(cluster, request).await {
-                Ok((StatusCode::OK, list)) => list,
-                // The cluster does not serve this kind, but the manifests may have objects of it.
-                Ok((StatusCode::NOT_FOUND, _)) => empty(),
-                Ok((status, body)) => return answer(status, &body),
-                Err(error) => return Refusal::unreachable(&error).answer(),
-            },
-        };
-        let (own, hidden) = self.selected(of);
+        let (own, hidden) = self.selected(&list.place());
         if let Some(items) = listed.as_object_mut().and_then(|list| json::list_mut(list, "items")) {
             items.retain(|item| {
                 let text = |key| json::text(item, &["metadata", key]);
@@ -69,16 +115,17 @@ impl World {
                     .iter()
                     .any(|key| (key.namespace.as_str(), key.name.as_str()) == (text("namespace"), text("name")))
             });
-            if is_first {
-                items.extend(own.iter().filter(|object| selection.takes(object)).map(|object| Value::clone(object)));
+            if list.after.is_none() {
+                let own = own.iter().map(|object| value(object)).collect::<Result<Vec<Value>, _>>()?;
+                items.extend(own.into_iter().filter(|object| list.selection.takes(object)));
             }
         }
-        answer(StatusCode::OK, &listed)
+        Ok(answer(StatusCode::OK, &listed))
     }
 
     /// Returns the resources of a group and version: those of the cluster and those that are known; without a cluster,
     /// all kinds.
-    pub(super) async fn resources(&self, request: Request<Body>, api_version: &str) -> Response<Body> {
+    pub(super) async fn resources(&self, request: Request<Body>, api_version: &str) -> Response<AnswerBody> {
         let mut list = match &self.cluster {
             None => json!({}),
             Some(cluster) => match ask(cluster, request).await {
@@ -93,7 +140,8 @@ impl World {
         };
         for kind in KINDS.iter().filter(|kind| kind.api_versions.contains(&api_version)) {
             let plural = resource(kind.name);
-            let is_known = || !self.selected(|key| key.group == kind.group() && key.resource == plural).0.is_empty();
+            let place = Place { group: kind.group().to_owned(), resource: plural.clone(), namespace: None };
+            let is_known = || !self.page(&place, None, 1).objects.is_empty();
             if !named(&list, kind.name) && (self.cluster.is_none() || is_known()) {
                 let more = json!({
                     "name": plural, "singularName": "", "namespaced": kind.is_namespaced, "kind": kind.name,
@@ -112,4 +160,9 @@ impl World {
         }
         answer(StatusCode::OK, &list)
     }
+}
+
+/// Reads the text of an object.
+fn value(object: &Text) -> Result<Value, Refusal> {
+    serde_json::from_str(object).map_err(|error| Refusal::bad_request(error.to_string()))
 }

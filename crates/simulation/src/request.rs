@@ -73,7 +73,12 @@ impl Query {
         matches!(self.text(name).as_str(), "true" | "1")
     }
 
-    /// Returns the selectors of a list.
+    /// Returns the number in a parameter; `None` if it has none.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.text(name).parse().ok()
+    }
+
+    /// Returns the selectors of a list or a watch.
     pub(super) fn selection(&self) -> Selection {
         Selection { labels: self.text("labelSelector"), fields: self.text("fieldSelector") }
     }
@@ -87,6 +92,14 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    /// Whether an object in this JSON text is selected.
+    pub(super) fn takes_text(&self, object: &str) -> bool {
+        if self.labels.is_empty() && self.fields.is_empty() {
+            return true;
+        }
+        serde_json::from_str(object).is_ok_and(|object: Value| self.takes(&object))
+    }
+
     /// Whether an object is selected.
     pub(super) fn takes(&self, object: &Value) -> bool {
         let terms = |text: &str| text.split(',').filter(|term| !term.is_empty()).map(str::to_owned).collect::<Vec<_>>();

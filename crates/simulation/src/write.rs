@@ -8,10 +8,11 @@ use pillion_kubernetes::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Verb;
-use super::answer::{Refusal, answer};
+use super::answer::{AnswerBody, Refusal, answer};
 use super::apply::applied;
 use super::objects::{Key, Kind, group, resource};
 use super::request::Query;
+use super::strategic;
 use super::token;
 use super::world::{World, Written};
 
@@ -47,7 +48,7 @@ impl World {
         resource: &str,
         namespace: Option<String>,
         mut object: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let kind = Kind::of_resource(group(api_version), resource).ok_or_else(Refusal::not_allowed)?;
         let text = |path: &[&str]| json::text(&object, path).to_owned();
         let name = match text(&["metadata", "name"]) {
@@ -101,18 +102,22 @@ impl World {
     }
 
     /// Replaces an object.
-    pub(super) async fn update(&self, target: &WriteTarget<'_>, wanted: Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn update(
+        &self,
+        target: &WriteTarget<'_>,
+        wanted: Value,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let before = self.there(target).await?;
         check(&before, &wanted, target.key)?;
         self.write(Verb::Update, target, before, wanted)
     }
 
-    /// Patches an object: merge patch, JSON Patch or server-side apply, by the content type.
+    /// Patches an object by the content type: merge patch, strategic merge patch, JSON Patch or server-side apply.
     pub(super) async fn patch(
         &self,
         target: &WriteTarget<'_>,
         request: Request<Body>,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let type_ = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let type_ = type_.unwrap_or_default().to_owned();
         let manager = Query::from_request(&request).text("fieldManager");
@@ -123,6 +128,13 @@ impl World {
                 check(&before, &patch, target.key)?;
                 let mut after = before.clone();
                 json_patch::merge(&mut after, &patch);
+                self.write(Verb::Patch, target, before, after)
+            }
+            "application/strategic-merge-patch+json" => {
+                let before = self.there(target).await?;
+                check(&before, &patch, target.key)?;
+                let mut after = before.clone();
+                strategic::merge(&mut after, &patch);
                 self.write(Verb::Patch, target, before, after)
             }
             "application/json-patch+json" => {
@@ -148,16 +160,24 @@ impl World {
     }
 
     /// Deletes an object, or marks it as being deleted if it has finalizers.
-    pub(super) async fn delete(&self, target: &WriteTarget<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn delete(
+        &self,
+        target: &WriteTarget<'_>,
+        options: &Value,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         self.go(Verb::Delete, target, options).await
     }
 
     /// Evicts a Pod.
-    pub(super) async fn evict(&self, target: &WriteTarget<'_>, eviction: &Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn evict(
+        &self,
+        target: &WriteTarget<'_>,
+        eviction: &Value,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         self.go(Verb::Evict, target, &eviction["deleteOptions"]).await
     }
 
-    async fn go(&self, verb: Verb, target: &WriteTarget<'_>, options: &Value) -> Result<Response<Body>, Refusal> {
+    async fn go(&self, verb: Verb, target: &WriteTarget<'_>, options: &Value) -> Result<Response<AnswerBody>, Refusal> {
         let WriteTarget { api_version, key, part } = *target;
         let before = self.there(target).await?;
         check(&before, &json!({"metadata": options.get("preconditions")}), key)?;
@@ -175,7 +195,11 @@ impl World {
     }
 
     /// Answers a TokenRequest with a token that no API server accepts.
-    pub(super) async fn token(&self, target: &WriteTarget<'_>, mut request: Value) -> Result<Response<Body>, Refusal> {
+    pub(super) async fn token(
+        &self,
+        target: &WriteTarget<'_>,
+        mut request: Value,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let WriteTarget { api_version, key, part } = *target;
         let account = self.there(target).await?;
         check(&account, &json!({"metadata": {"uid": request.pointer("/metadata/uid")}}), key)?;
@@ -198,7 +222,7 @@ impl World {
         target: &WriteTarget<'_>,
         before: Value,
         mut after: Value,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let WriteTarget { api_version, key, part } = *target;
         if part == Some("resize") {
             after = resized(&before, &after);

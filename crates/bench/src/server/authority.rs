@@ -11,10 +11,14 @@ use rustls::RootCertStore;
 pub(super) const NAME: &str = "localhost";
 
 /// An authority that exists only in memory.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    /// Returns a new authority.
+    ///
+    /// # Errors
+    /// Its key cannot be made.
+    pub fn new() -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))

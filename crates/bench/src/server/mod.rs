@@ -1,7 +1,7 @@
 //! `pillion serve` in a child process, which [`load`](crate::load) and [`faults`](crate::faults) start.
 
 mod authority;
-pub(crate) mod program;
+pub mod program;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-pub(crate) use self::authority::Authority;
+pub use self::authority::Authority;
 use self::authority::NAME;
 use crate::usage::Usage;
 
@@ -24,20 +24,24 @@ use crate::usage::Usage;
 const START: Duration = Duration::from_mins(2);
 
 /// How to start a server.
-pub(crate) struct Start<'a> {
-    pub(crate) program: &'a Path,
-    pub(crate) authority: &'a Authority,
-    pub(crate) settings: Value,
+pub struct Start<'a> {
+    /// The program `pillion`.
+    pub program: &'a Path,
+    /// The authority of its certificate.
+    pub authority: &'a Authority,
+    /// The settings.
+    pub settings: Value,
     /// Further arguments.
-    pub(crate) args: Vec<String>,
-    pub(crate) environment: BTreeMap<&'a str, PathBuf>,
+    pub args: Vec<String>,
+    /// Further variables of the environment.
+    pub environment: BTreeMap<&'a str, PathBuf>,
     /// Whether no line of the log can be written.
-    pub(crate) is_log_full: bool,
+    pub is_log_full: bool,
 }
 
 impl<'a> Start<'a> {
     /// Returns how to start a server with these settings, without a cluster.
-    pub(crate) fn new(program: &'a Path, authority: &'a Authority, settings: Value) -> Self {
+    pub fn new(program: &'a Path, authority: &'a Authority, settings: Value) -> Self {
         Self {
             program,
             authority,
@@ -50,7 +54,7 @@ impl<'a> Start<'a> {
 }
 
 /// A running server. Dropping it stops the process.
-pub(crate) struct Server {
+pub struct Server {
     process: Child,
     target: TlsServer,
     folder: TempDir,
@@ -58,7 +62,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server and waits until it is ready.
-    pub(crate) async fn start(start: Start<'_>) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be started, or does not become ready.
+    pub async fn start(start: Start<'_>) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let settings = folder.path().join("settings.json");
         std::fs::write(&settings, start.settings.to_string()).context("the settings of the server")?;
@@ -106,12 +113,16 @@ impl Server {
         self.folder.path()
     }
 
-    pub(crate) fn process(&self) -> u32 {
+    /// Returns the id of its process.
+    pub fn process(&self) -> u32 {
         self.process.id()
     }
 
     /// Opens connections with HTTP/2.
-    pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Client>> {
+    ///
+    /// # Errors
+    /// The server does not accept them.
+    pub async fn connections(&self, count: usize) -> anyhow::Result<Vec<Client>> {
         let mut connections = Vec::new();
         for _ in 0..count {
             connections.push(Client::connect(&self.target, Protocol::Http2).await?);

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 ///
 /// # Errors
 /// If it does not exist.
-pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let program = if let Some(path) = given {
         path.to_owned()
     } else {
@@ -26,7 +26,7 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns a command that starts the program without the variables of this process that may configure another server.
-pub(crate) fn command(program: &Path) -> Command {
+pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("PILLION_")) {
