@@ -40,16 +40,16 @@ impl Edit {
         if self.annotations.keys().any(is_new) {
             operations.push(test("/metadata/resourceVersion", pod.metadata.resource_version.as_str()));
         }
-        for (key, value) in self.annotations.iter().filter(|(key, value)| known.get(*key) != Some(value)) {
+        for (key, value) in self.annotations.iter().filter(|(key, value)| known.get(key) != Some(value)) {
             let path = format!("/metadata/annotations/{}", escaped(key));
             if let Some(before) = known.get(key) {
-                operations.push(test(&path, before.as_str()));
+                operations.push(test(&path, before));
             }
             operations.push(json!({"op": "add", "path": path, "value": value}));
         }
         for (key, before) in self.removed.iter().filter_map(|key| Some((key, known.get(key)?))) {
             let path = format!("/metadata/annotations/{}", escaped(key));
-            operations.push(test(&path, before.as_str()));
+            operations.push(test(&path, before));
             operations.push(json!({"op": "remove", "path": path}));
         }
         for (place, image) in &self.images {

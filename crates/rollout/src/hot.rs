@@ -36,15 +36,16 @@ pub(crate) fn order(target: &RolloutTarget<'_>, sidecar: &Sidecar<'_>, pod: &Pod
     }
 }
 
-/// Returns the annotations after `changed` of a pair got a new image (ROLL-46). `annotations` are those before.
+/// Returns the annotations after `changed` of a pair got a new image (ROLL-46). `alternative` is the version of the other
+/// half.
 pub(crate) fn annotations(
-    annotations: &BTreeMap<String, String>,
+    alternative: Option<&str>,
     mut working: BTreeMap<String, String>,
     (sidecar, [changed, other]): (&str, [&str; 2]),
     resource_version: &str,
 ) -> [(String, String); 4] {
     working.insert(sidecar.to_owned(), changed.to_owned());
-    let alternative = annotations.get(&key(names::VERSION_PREFIX, other)).cloned().unwrap_or_default();
+    let alternative = alternative.unwrap_or_default().to_owned();
     [
         (names::WORKING_HOT_UPGRADE.to_owned(), go_json::to_string_sorted(&json!(working))),
         (key(names::VERSION_PREFIX, changed), resource_version.to_owned()),
@@ -76,7 +77,7 @@ pub fn is_reset_due(target: &RolloutTarget<'_>, pod: &Pod) -> bool {
 /// Whether the Pod, or each container with a status that is not idle, is ready.
 fn is_ready_but(target: &RolloutTarget<'_>, pod: &Pod, is_idle: impl Fn(&str) -> bool) -> bool {
     let own = target.containers();
-    let natives = pod.state.natives.iter().filter(|status| own.contains(&status.name));
+    let natives = pod.state.natives.iter().filter(|status| own.contains(&*status.name));
     let mut others = pod.state.containers.iter().chain(natives).filter(|status| !is_idle(&status.name));
     pod.is_running_and_ready() || others.all(|status| status.is_ready)
 }

@@ -45,7 +45,7 @@ fn state(target: &RolloutTarget<'_>, pod: &Pod, changed: &[String], now: Timesta
         }
         if let Some(last) = json::object_mut(state, LAST) {
             for name in changed {
-                let id = pod.status(name).map(|status| status.image_id.as_str()).unwrap_or_default();
+                let id = pod.status(name).map(|status| &*status.image_id).unwrap_or_default();
                 let image = if id.is_empty() { json!({}) } else { json!({"imageID": id}) };
                 last.insert(name.clone(), image);
             }

@@ -11,7 +11,7 @@ impl RolloutTarget<'_> {
     pub(crate) fn overridden(&self, pod: &Metadata) -> Values {
         let Some(rules) = &self.overrides else { return Values::default() };
         let namespace = self.surroundings.overrides.get(&pod.namespace);
-        let of_pod = |key: &str| pod.annotations.get(key).map(String::as_str);
+        let of_pod = |key: &str| pod.annotations.get(key);
         let of_namespace = |key: &str| namespace.and_then(|all| all.get(key)).map(String::as_str);
         Values::from(&judge(self.version, Some(rules), &Annotations::new(&of_pod, &of_namespace)))
     }

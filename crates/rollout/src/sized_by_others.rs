@@ -2,11 +2,13 @@
 //!
 //! The Pod itself tells, so no right to read autoscalers is needed, and none has to be installed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar::List;
 use serde_json::Value;
+
+use crate::pod::Texts;
 
 /// The annotation with the containers that the autoscaler's webhook has seen, in the order of the Pod.
 const OBSERVED: &str = "vpaObservedContainers";
@@ -16,7 +18,7 @@ const UPDATES: &str = "vpaUpdates";
 
 /// Returns the containers whose cpu or memory the webhook of a vertical autoscaler set when the Pod was created. The
 /// webhook counts containers as it saw them, so the numbers are positions in the list of those.
-pub fn by_autoscaler(annotations: &BTreeMap<String, String>) -> BTreeSet<&str> {
+pub fn by_autoscaler(annotations: &Texts) -> BTreeSet<&str> {
     let (Some(observed), Some(updates)) = (annotations.get(OBSERVED), annotations.get(UPDATES)) else {
         return BTreeSet::new();
     };

@@ -43,8 +43,8 @@ fn in_trouble<'a>(
     names: &'a BTreeSet<String>,
 ) -> impl Iterator<Item = (&'a str, &'static str)> {
     let statuses = pod.state.containers.iter().chain(&pod.state.natives);
-    let statuses = statuses.filter(|status| names.contains(&status.name));
-    statuses.filter_map(|status| Some((status.name.as_str(), target.trouble(pod, status)?.text())))
+    let statuses = statuses.filter(|status| names.contains(&*status.name));
+    statuses.filter_map(|status| Some((&*status.name, target.trouble(pod, status)?.text())))
 }
 
 /// Returns the names of the containers in a Pod that differ from the newest revision with other data. Without one, all

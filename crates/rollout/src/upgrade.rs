@@ -45,10 +45,10 @@ pub fn images(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
         let [next, former] = if image(&other) == Some(wanted) { [&other, &name] } else { [&name, &other] };
         let has_image = image(next) == Some(wanted);
         if sidecar.empty_image.is_some() && !(has_image && working.get(sidecar.name) == Some(next)) {
-            let mut before = pod.metadata.annotations.clone();
-            before.extend(edit.annotations.clone());
             let pair = (sidecar.name, [next.as_str(), former.as_str()]);
-            edit.annotations.extend(hot::annotations(&before, working.clone(), pair, target.resource_version));
+            let alternative = edit.annotation_after(pod, &hot::key(names::VERSION_PREFIX, former));
+            let annotations = hot::annotations(alternative, working.clone(), pair, target.resource_version);
+            edit.annotations.extend(annotations);
             working.insert(sidecar.name.to_owned(), next.clone());
         }
         if let Some((position, _)) = pod.container(next).filter(|_| !has_image) {
@@ -113,6 +113,11 @@ pub fn reset(target: &RolloutTarget<'_>, pod: &Pod, now: Timestamp) -> Edit {
 }
 
 impl Edit {
+    /// Returns an annotation as it is after the change so far.
+    fn annotation_after<'a>(&'a self, pod: &'a Pod, key: &str) -> Option<&'a str> {
+        self.annotations.get(key).map(String::as_str).or_else(|| pod.metadata.annotations.get(key))
+    }
+
     /// Writes the records of the Pod's SidecarSets (ROLL-41). Records of the older form, which have only a hash, get a
     /// time and keep their own names (DIFF-19). A record that cannot be read is replaced.
     fn record(&mut self, target: &RolloutTarget<'_>, pod: &Pod, revision: &str, now: Timestamp) {
@@ -135,9 +140,9 @@ impl Edit {
         if patched.is_empty() {
             return Ok(());
         }
-        let current = |key: &str| self.annotations.get(key).or_else(|| pod.metadata.annotations.get(key));
+        let current = |key: &str| self.annotation_after(pod, key);
         let before: Object =
-            patched.iter().filter_map(|key| Some(((*key).to_owned(), Value::from(current(key)?.as_str())))).collect();
+            patched.iter().filter_map(|key| Some(((*key).to_owned(), Value::from(current(key)?)))).collect();
         let (after, reasons) = metadata::patch_running(&before, target.version);
         if !reasons.is_empty() {
             return Err(reasons);

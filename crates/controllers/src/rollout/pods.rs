@@ -1,15 +1,13 @@
 //! Pods as rollouts see them, and their writes.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
+use std::collections::BTreeSet;
 
+use internment::ArcIntern;
 use k8s_openapi::api::core::v1::Pod as PodKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time as ApiTime};
 use kube::core::ApiResource;
 use kube::{Api, Client};
-use parking_lot::Mutex;
 use pillion_kubernetes::time::Timestamp;
-use pillion_rollout::pod::amounts::Amounts;
 use pillion_rollout::pod::{Metadata, Owner, Pod, Spec, Status, Time};
 use pillion_rollout::upgradable;
 use pillion_runtime::store::{Facets, Projection, Slim};
@@ -25,12 +23,9 @@ impl InjectedPod {
     /// Returns the Pod; `None` if it was injected with no SidecarSet.
     pub(super) fn from_object(object: PodObject) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
-        let mut pod = Pod::new(read(metadata), spec, status);
+        let pod = Pod::new(read(metadata), spec, status);
         let is_injected = pod.injected().next().is_some() || pod.state.upgradable.is_some();
-        is_injected.then(|| {
-            pod.amounts = shared_amounts(pod.amounts);
-            Self(pod)
-        })
+        is_injected.then_some(Self(pod))
     }
 
     /// Returns the Pod if it has not ended, has a controller that creates it anew, and was not injected with a SidecarSet
@@ -39,7 +34,7 @@ impl InjectedPod {
         let PodObject { metadata, spec, status } = object;
         let mut pod = Pod::new(read(metadata), spec, status);
         // Nothing asks for these: the Pod has no sidecar that could follow.
-        pod.amounts = shared_amounts(Arc::default());
+        pod.amounts = ArcIntern::default();
         let is_lacking = pod.is_recreated() && pod.is_active() && pod.injected().all(|name| name != sidecar_set);
         is_lacking.then_some(Self(pod))
     }
@@ -55,9 +50,7 @@ impl Projection for InjectedPod {
                 || (&before.node, &before.containers, &before.natives) != (&now.node, &now.containers, &now.natives),
         );
         facets.set(Facets::READINESS, before.state != now.state);
-        // Pods share them, so those of equal Pods are the same.
-        let is_same = Arc::ptr_eq(&before.amounts, &now.amounts) || before.amounts == now.amounts;
-        facets.set(Facets::RESOURCES, !is_same);
+        facets.set(Facets::RESOURCES, before.amounts != now.amounts);
         facets
     }
 
@@ -103,49 +96,16 @@ fn read(metadata: ObjectMeta) -> Metadata {
         name: metadata.name.unwrap_or_default(),
         uid: metadata.uid.unwrap_or_default(),
         resource_version: metadata.resource_version.unwrap_or_default(),
-        labels: metadata.labels.unwrap_or_default(),
-        annotations: metadata.annotations.unwrap_or_default(),
+        labels: metadata.labels.unwrap_or_default().into(),
+        annotations: metadata.annotations.unwrap_or_default().into(),
         creation_timestamp: metadata.creation_timestamp.map(time),
         deletion_timestamp: metadata.deletion_timestamp.map(time),
-        owner: metadata.owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true)).map(shared),
+        owner: metadata.owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true)).map(owner),
     }
 }
 
-/// The controllers of the known Pods, by UID: the Pods of a workload share one.
-static OWNERS: Mutex<BTreeMap<String, Weak<Owner>>> = Mutex::new(BTreeMap::new());
-/// How many controllers may be kept before those without Pods are looked for.
-const OWNERS_KEPT: usize = 1024;
-
-/// Returns the controller, shared by all Pods that have it.
-fn shared(reference: OwnerReference) -> Arc<Owner> {
+/// Returns the controller of a Pod. The Pods of a workload share one.
+fn owner(reference: OwnerReference) -> ArcIntern<Owner> {
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
-    let owner = Owner { api_version, kind, name, uid, is_controller: true };
-    let mut owners = OWNERS.lock();
-    if let Some(known) = owners.get(&owner.uid).and_then(Weak::upgrade).filter(|known| **known == owner) {
-        return known;
-    }
-    if owners.len().is_power_of_two() && owners.len() >= OWNERS_KEPT {
-        owners.retain(|_, owner| owner.strong_count() > 0);
-    }
-    let owner = Arc::new(owner);
-    owners.insert(owner.uid.clone(), Arc::downgrade(&owner));
-    owner
-}
-
-/// Cpu and memory of the containers of the known Pods: those of a workload mostly have the same ones.
-static AMOUNTS: Mutex<BTreeSet<Arc<Amounts>>> = Mutex::new(BTreeSet::new());
-/// How many may be kept before those without Pods are looked for.
-const AMOUNTS_KEPT: usize = 1024;
-
-/// Returns these amounts, shared by all Pods that have them.
-fn shared_amounts(amounts: Arc<Amounts>) -> Arc<Amounts> {
-    let mut known = AMOUNTS.lock();
-    if let Some(known) = known.get(&amounts) {
-        return Arc::clone(known);
-    }
-    if known.len().is_power_of_two() && known.len() >= AMOUNTS_KEPT {
-        known.retain(|amounts| Arc::strong_count(amounts) > 1);
-    }
-    known.insert(Arc::clone(&amounts));
-    amounts
+    ArcIntern::new(Owner { api_version, kind, name, uid, is_controller: true })
 }

@@ -30,7 +30,7 @@ impl SidecarSetRollout {
 
     /// Returns whether a Pod or its Namespace leaves a SidecarSet out (OPT-5).
     pub(super) fn is_left_out(&self, set: &SidecarSet, pod: &Pod) -> bool {
-        let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str).unwrap_or_default();
+        let of_pod = pod.annotation(OPT_OUT_OF);
         let namespace = self.context.store.namespaces().get("", &pod.metadata.namespace);
         let of_namespace =
             namespace.as_ref().map(|namespace| json::text(&namespace.0, &["metadata", "annotations", OPT_OUT_OF]));

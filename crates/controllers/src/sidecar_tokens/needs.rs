@@ -92,6 +92,8 @@ pub(super) fn needed<'s>(
 mod tests {
     use rstest::rstest;
 
+    use internment::ArcIntern;
+
     use super::*;
 
     fn subject(kind: &'static str, mounts: &[&str], is_finished: bool) -> Arc<Subject> {
@@ -100,7 +102,7 @@ mod tests {
             namespace: "n".to_owned(),
             name: format!("a-{kind}"),
             uid: "u".to_owned(),
-            pod: Arc::default(),
+            pod: ArcIntern::default(),
             token_secrets: mounts.iter().map(|account| Credential::shared(account).secret()).collect(),
             injected: Vec::new(),
             is_finished,

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::resize::Resources;
 
 /// Cpu and memory of the containers and native sidecars of a Pod. Many Pods have the same ones and may share them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amounts(Vec<OfContainer>);
 
 /// Cpu and memory of a container.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct OfContainer {
     /// The list that it is in.
     pub(crate) list: List,

@@ -1,5 +1,6 @@
 //! What the kubelet says about a container of a Pod.
 
+use internment::ArcIntern;
 use pillion_kubernetes::nullable;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -11,14 +12,14 @@ use super::resize::Resources;
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     /// The name of the container.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub name: String,
+    #[serde(deserialize_with = "shared")]
+    pub name: ArcIntern<str>,
     /// The image that it runs. A runtime may write any tag of that image.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub image: String,
+    #[serde(deserialize_with = "shared")]
+    pub image: ArcIntern<str>,
     /// The id of that image, as the container runtime has it.
-    #[serde(rename = "imageID", deserialize_with = "nullable::or_default")]
-    pub image_id: String,
+    #[serde(rename = "imageID", deserialize_with = "shared")]
+    pub image_id: ArcIntern<str>,
     /// The id of the container. Each restart makes another one.
     #[serde(rename = "containerID", deserialize_with = "nullable::or_default")]
     pub container_id: String,
@@ -39,6 +40,11 @@ pub struct ContainerStatus {
     /// The exit code of the container before this one: `lastState.terminated.exitCode`.
     #[serde(rename = "lastState", deserialize_with = "exit_code")]
     pub last_exit_code: Option<i64>,
+}
+
+/// Many Pods share the names and the images of their containers.
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ArcIntern<str>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.unwrap_or_default().as_str().into())
 }
 
 /// The `state` of a container.

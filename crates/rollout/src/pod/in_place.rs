@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::container_status::{ContainerStatus, Trouble};
+use super::texts::Texts;
 
 /// OpenKruise's annotation. Its value is an object keyed by the names of SidecarSets.
 pub(crate) const STATE: &str = "kruise.io/sidecarset-inplace-update-state";
@@ -101,7 +102,7 @@ fn states(text: &str) -> Option<BTreeMap<String, Option<InPlaceState>>> {
 }
 
 impl InPlace {
-    pub(super) fn parse(annotations: &BTreeMap<String, String>) -> Self {
+    pub(super) fn parse(annotations: &Texts) -> Self {
         let states = annotations.get(STATE).map_or_else(|| Some(BTreeMap::new()), |text| states(text));
         let before = annotations.get(BEFORE).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         Self { states, before }

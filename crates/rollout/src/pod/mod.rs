@@ -5,10 +5,12 @@ pub mod condition;
 pub mod container_status;
 pub(crate) mod in_place;
 pub mod resize;
+pub mod texts;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
+use internment::ArcIntern;
 use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
 use pillion_sidecarset::names;
@@ -21,6 +23,7 @@ pub use self::condition::{Condition, Time, UPGRADABLE};
 pub use self::container_status::{ContainerState, ContainerStatus, Trouble};
 use self::in_place::InPlace;
 use self::resize::{Begun, ResizeConditions, Resources};
+pub use self::texts::Texts;
 
 /// A Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,12 +32,12 @@ pub struct Pod {
     pub metadata: Metadata,
     /// The node that it is assigned to; empty if there is none yet.
     pub node: String,
-    /// `spec.containers`, in their order.
-    pub containers: Vec<Container>,
+    /// `spec.containers`, in their order. Many Pods share one list.
+    pub containers: ArcIntern<Vec<Container>>,
     /// The native sidecars that were injected.
     pub natives: Vec<Native>,
-    /// Cpu and memory of its containers and native sidecars.
-    pub amounts: Arc<Amounts>,
+    /// Cpu and memory of its containers and native sidecars. Many Pods share them.
+    pub amounts: ArcIntern<Amounts>,
     /// Whether it ends: its `restartPolicy` is `Never` or `OnFailure`.
     pub ends: bool,
     /// Its state, as the kubelet reports it.
@@ -77,22 +80,20 @@ pub struct Metadata {
     #[serde(deserialize_with = "nullable::or_default")]
     pub resource_version: String,
     /// `metadata.labels`.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub labels: BTreeMap<String, String>,
+    pub labels: Texts,
     /// `metadata.annotations`.
-    #[serde(deserialize_with = "nullable::or_default")]
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Texts,
     /// `metadata.creationTimestamp`.
     pub creation_timestamp: Option<Time>,
     /// `metadata.deletionTimestamp`.
     pub deletion_timestamp: Option<Time>,
     /// The reference of `metadata.ownerReferences` with `controller: true`. Many Pods share one.
     #[serde(rename = "ownerReferences", deserialize_with = "controller")]
-    pub owner: Option<Arc<Owner>>,
+    pub owner: Option<ArcIntern<Owner>>,
 }
 
 /// The workload that creates and replaces a Pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
     /// `apps/v1`, `v1`, ...
@@ -112,9 +113,9 @@ pub struct Owner {
     pub is_controller: bool,
 }
 
-fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Owner>>, D::Error> {
+fn controller<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ArcIntern<Owner>>, D::Error> {
     let owners = Option::<Vec<Owner>>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(owners.into_iter().find(|owner| owner.is_controller).map(Arc::new))
+    Ok(owners.into_iter().find(|owner| owner.is_controller).map(ArcIntern::new))
 }
 
 /// The `spec` of a Pod.
@@ -132,7 +133,7 @@ pub struct Spec {
 }
 
 /// A container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// `name`.
@@ -281,13 +282,14 @@ impl Pod {
         let Spec { node_name, restart_policy, mut containers, init_containers } = spec;
         let ends = matches!(restart_policy.as_str(), "Never" | "OnFailure");
         let mut state = status.map(PodState::from).unwrap_or_default();
-        let amounts = Arc::new(amounts(&containers, &init_containers));
+        let amounts = ArcIntern::new(amounts(&containers, &init_containers));
         let mut natives: Vec<Native> =
             init_containers.into_iter().enumerate().filter_map(Native::from_init_container).collect();
         state.natives.retain(|status| natives.iter().any(|native| native.container.name == status.name));
         let of_natives = natives.iter_mut().map(|native| &mut native.container);
         compare_resources(containers.iter_mut(), &mut state.containers);
         compare_resources(of_natives, &mut state.natives);
+        let containers = ArcIntern::new(containers);
         Self { metadata, node: node_name, containers, natives, amounts, ends, state, recorded: Recorded::default() }
     }
 
@@ -298,7 +300,7 @@ impl Pod {
 
     /// Returns an annotation; `""` if it is absent.
     pub fn annotation(&self, key: &str) -> &str {
-        self.metadata.annotations.get(key).map(String::as_str).unwrap_or_default()
+        self.metadata.annotations.get(key).unwrap_or_default()
     }
 
     /// Returns the records with the hashes of its SidecarSets (INJ-28). An annotation that cannot be read has none.
@@ -315,7 +317,7 @@ impl Pod {
 
     /// Returns a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.metadata.labels.get(key).map(String::as_str)
+        self.metadata.labels.get(key)
     }
 
     /// Returns what the Pod records about upgrades of its images (ROLL-20, ROLL-42).

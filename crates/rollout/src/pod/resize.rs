@@ -102,7 +102,7 @@ impl ResizeConditions {
 }
 
 /// Cpu and memory of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Resources {
     #[serde(deserialize_with = "nullable::or_default")]
@@ -112,7 +112,7 @@ pub(crate) struct Resources {
 }
 
 /// Amounts of both resources, as they are written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(default)]
 struct Amounts {
     #[serde(skip_serializing_if = "Option::is_none")]

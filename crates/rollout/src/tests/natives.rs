@@ -63,7 +63,7 @@ fn roll63_only_injected_native_sidecars_are_kept_of_a_pod() {
     let pod = read(&running(&set("v2")));
     let [Native { index, container }] = pod.natives.as_slice() else { panic!("{:?}", pod.natives) };
     assert_eq!((*index, container.name.as_str(), container.image.as_str()), (2, "proxy", "proxy:v1"));
-    assert_eq!(pod.state.natives.iter().map(|status| status.name.as_str()).collect::<Vec<_>>(), ["proxy"]);
+    assert_eq!(pod.state.natives.iter().map(|status| &*status.name).collect::<Vec<_>>(), ["proxy"]);
 }
 
 #[test]

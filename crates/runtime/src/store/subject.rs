@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
+use internment::ArcIntern;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pillion_identity::{names, tokens};
 use pillion_kubernetes::json;
@@ -27,8 +28,8 @@ pub struct Subject {
     pub uid: String,
     /// A Pod with only the fields that decide about identities: labels, `serviceAccountName`,
     /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them
-    /// (TOK-0).
-    pub pod: Arc<Value>,
+    /// (TOK-0). Most Pods of a workload share one.
+    pub pod: ArcIntern<Value>,
     /// The Secrets with tokens of sidecars that the Pod mounts, ascending.
     pub token_secrets: Vec<String>,
     /// The versions of SidecarSets with which the Pod was injected according to its annotation, each as a
@@ -242,7 +243,7 @@ impl Subject {
             namespace,
             name,
             uid,
-            pod: Arc::new(pod),
+            pod: ArcIntern::new(pod),
             token_secrets,
             injected: Vec::new(),
             is_finished: false,

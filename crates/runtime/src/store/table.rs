@@ -67,6 +67,8 @@ type Subscriber<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 
 struct TableState<T> {
     entries: Entries<T>,
+    /// The number of entries, in all namespaces: every reconciliation of a namespace asks for it.
+    length: usize,
     /// The objects of each group.
     groups: BTreeMap<String, BTreeMap<ObjectPlace, Arc<T>>>,
     /// The objects of a list that is not complete yet.
@@ -104,7 +106,7 @@ impl Gone {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let (entries, groups, counts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let state = TableState { entries, groups, coming: None, gone: Gone::default(), counts };
+        let state = TableState { entries, length: 0, groups, coming: None, gone: Gone::default(), counts };
         Self { state: RwLock::new(state), subscribers: RwLock::default(), progress: Progress::default() }
     }
 }
@@ -143,7 +145,7 @@ impl<T> Table<T> {
 
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
-        self.read().entries.values().map(BTreeMap::len).sum()
+        self.read().length
     }
 
     /// Whether there are no objects.
@@ -238,6 +240,7 @@ impl<T: Projection> Table<T> {
                     }
                 }
             }
+            state.length = coming.values().map(BTreeMap::len).sum();
             state.entries = coming;
             for change in &changes {
                 state.regroup(change);
@@ -314,6 +317,9 @@ impl<T: Projection> TableState<T> {
             return None;
         }
         let before = entries.insert(name.clone(), Entry { version, object: Arc::clone(&object) });
+        if before.is_none() {
+            self.length = self.length.saturating_add(1);
+        }
         let change = Change { namespace, name, before: before.map(|entry| entry.object), after: Some(object) };
         self.regroup(&change);
         self.counted(change.facets());
@@ -331,6 +337,7 @@ impl<T: Projection> TableState<T> {
             entries.insert(name, entry);
             return None;
         }
+        self.length = self.length.saturating_sub(1);
         if entries.is_empty() {
             self.entries.remove(&namespace);
         }
