@@ -12,6 +12,7 @@ use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
 use pillion_kubernetes::outcome::Verdict;
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
+use pillion_sidecarset::names;
 use pillion_workload::{Template, request};
 use serde_json::{Value, json};
 
@@ -26,6 +27,8 @@ pub const BUNDLE: &str = "pillion-bundle";
 pub const MAX_UNAVAILABLE: usize = 10;
 /// The time at which all objects were made.
 const MADE: &str = "2026-01-02T03:04:05Z";
+/// The time of the first injection, in seconds since 1970.
+const INJECTED: i64 = 1_767_323_045;
 const HASH: &str = "5f6d7c8b9";
 
 /// Returns the settings of policy and controllers.
@@ -150,6 +153,16 @@ impl Workload {
         format!("{}-{HASH}", self.name())
     }
 
+    /// Gives the records of a Pod a time of injection of their own: hardly any two Pods have the same one.
+    fn stamp(&self, pod: &mut Value, replica: usize) {
+        let time = Timestamp(INJECTED + i64::try_from(self.number * 97 + replica * 13).unwrap_or_default()).to_string();
+        for key in [names::HASH, names::HASH_WITHOUT_IMAGE] {
+            if let Some(Value::String(text)) = pod["metadata"]["annotations"].get_mut(key) {
+                *text = text.replace(&Timestamp(INJECTED).to_string(), &time);
+            }
+        }
+    }
+
     /// Returns the name of a Pod.
     pub fn pod_name(&self, replica: usize) -> String {
         format!("{}-{replica:05}", self.replica_set())
@@ -209,6 +222,7 @@ impl Workload {
         }
         pod["metadata"]["labels"] = hashed(&self.labels());
         pod["metadata"]["ownerReferences"] = self.owner("ReplicaSet", &self.replica_set());
+        self.stamp(&mut pod, replica);
         pod["spec"]["nodeName"] = format!("node-{:04}", (self.number * 7 + replica) % 5_000).into();
         pod["metadata"]["managedFields"] =
             managed_fields(pod["spec"]["containers"].as_array().map_or(&[], Vec::as_slice));
@@ -324,6 +338,9 @@ pub fn log_set(number: usize, version: usize) -> Value {
 }
 
 fn sidecar_set(name: &str, version: usize, (label, value): (&str, String), identity: &Value) -> Value {
+    // SidecarSets with identities share no volumes (IDC-11); others often have the same names.
+    let has_identity = identity.get("serviceAccountName").is_some();
+    let spool = if has_identity { format!("{name}-spool") } else { "spool".to_owned() };
     let container = json!({
         "name": name, "image": image(name, version),
         "args": ["--config=/etc/agent/config.yaml", "--buffer=32Mi"],
@@ -331,12 +348,12 @@ fn sidecar_set(name: &str, version: usize, (label, value): (&str, String), ident
         "ports": [{"name": "metrics", "containerPort": 9100}],
         "readinessProbe": {"httpGet": {"path": "/ready", "port": "metrics"}, "periodSeconds": 10},
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
-        "volumeMounts": [{"name": "spool", "mountPath": "/var/spool/agent"}],
+        "volumeMounts": [{"name": spool, "mountPath": "/var/spool/agent"}],
         "podInjectPolicy": "BeforeAppContainer", "shareVolumePolicy": {"type": "disabled"}
     });
     let mut spec = json!({
         "selector": {"matchLabels": {label: value}}, "containers": [container],
-        "volumes": [{"name": "spool", "emptyDir": {}}],
+        "volumes": [{"name": spool, "emptyDir": {}}],
         "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": format!("{MAX_UNAVAILABLE}%")},
     });
     for (key, value) in identity.as_object().into_iter().flatten() {
@@ -356,7 +373,7 @@ fn injected(pod: &Value, sidecar_set: Value) -> anyhow::Result<Value> {
     let place = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let request = Request::decode(request::create(pod, place, &template));
     let mut request = request.map_err(|refusal| anyhow::anyhow!("{}", refusal.message()))?;
-    let now = Timestamp(1_767_323_045);
+    let now = Timestamp(INJECTED);
     let world = World { lookup: &Nothing, authorizer: &Nothing, now, elapsed: &|| Duration::ZERO };
     match admit(&mut request, &settings, world).verdict {
         Verdict::Mutated(pod) => Ok(pod),

@@ -77,6 +77,11 @@ pub fn check_claims(
     }
 }
 
+/// Whether a set with these identity fields wants an account for the whole Pod. All others are in conflict with nobody.
+pub fn wants_account(declared: &Declared) -> bool {
+    shared(declared).is_some()
+}
+
 /// Whether a set can be in conflict with others: it names an account, or brings a token of the Pod's account along.
 pub fn can_conflict(set: &SidecarSet, declared: &Declared, rules: &Rules) -> bool {
     declared.service_account.is_some() || (!set.is_of_settings() && token_volume(set, rules).is_some())

@@ -99,7 +99,7 @@ impl<'a> Pods<'a> {
         let namespaces = self.namespaces()?;
         let is_selected = self.selection(set)?;
         let by = |pod: &Pod| {
-            let of_pod = pod.metadata.annotations.get(OPT_OUT_OF).map(String::as_str).unwrap_or_default();
+            let of_pod = pod.annotation(OPT_OUT_OF);
             let namespace = namespaces.get(&pod.metadata.namespace)?;
             opt_out::left_out_by(set, of_pod, json::text(namespace, &["metadata", "annotations", OPT_OUT_OF]))
         };

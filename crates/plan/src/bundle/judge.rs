@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::settings::Settings;
 use pillion_bundle::config_map::TooLong;
+use pillion_identity::conflicts::{can_conflict, check_claims, wants_account};
 use pillion_identity::declared::Declared;
 use pillion_identity::partners::Origin;
 use pillion_identity::sharing::{Compared, Used, Versions};
@@ -16,6 +17,7 @@ use pillion_sidecarset::validation::conflicts::{self, Claims, Kind};
 use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
+use super::neighbours::Neighbours;
 use super::{BundleInput, BundlePlace, Verdict, Why};
 
 /// Returns the SidecarSets of the settings. They take precedence over those of the cluster.
@@ -213,11 +215,20 @@ struct Others {
     names: BTreeMap<(Kind, String), BTreeSet<String>>,
     /// The sets that use each volume in one of their versions.
     users: BTreeMap<String, BTreeSet<String>>,
+    /// The sets that want an account for their Pods, with their identity fields.
+    accounts: BTreeMap<String, Declared>,
+    neighbours: Neighbours,
 }
 
 impl Others {
     fn new(own: &[SidecarSet], base: &BTreeMap<String, SidecarSet>) -> Self {
-        let mut others = Self { sets: BTreeMap::new(), names: BTreeMap::new(), users: BTreeMap::new() };
+        let mut others = Self {
+            sets: BTreeMap::new(),
+            names: BTreeMap::new(),
+            users: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            neighbours: Neighbours::default(),
+        };
         for set in own.iter().chain(base.values()) {
             others.put(set.clone());
         }
@@ -231,18 +242,33 @@ impl Others {
         for volume in Versions::bundled(&set).used().iter().flat_map(Used::names) {
             self.users.entry(volume.to_owned()).or_default().insert(set.name().to_owned());
         }
+        self.neighbours.put(&set);
+        self.accounts.remove(set.name());
+        if let Some(declared) = Declared::from_sidecar_set(&set).ok().filter(wants_account) {
+            self.accounts.insert(set.name().to_owned(), declared);
+        }
         self.sets.insert(set.name().to_owned(), set);
     }
 
+    /// Returns the neighbours that are in one of these sets. There may be thousands of others in them.
+    fn among<'s>(
+        &'s self,
+        neighbours: &'s BTreeSet<&str>,
+        users: &'s [&BTreeSet<String>],
+    ) -> impl Iterator<Item = &'s SidecarSet> {
+        let users = neighbours.iter().filter(|name| users.iter().any(|users| users.contains(**name)));
+        users.filter_map(|name| self.sets.get(*name))
+    }
+
     /// IDC-11: returns an error for each volume that the set shares with a set that it does not trust.
-    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared) -> Vec<FieldError> {
+    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared, neighbours: &BTreeSet<&str>) -> Vec<FieldError> {
         let versions = Versions::bundled(set);
         let used = versions.used();
         let candidate = Compared::new(set, declared, Origin::Cluster, &used);
-        let users = used.iter().flat_map(Used::names).filter_map(|volume| self.users.get(volume)).flatten();
-        let users: BTreeSet<&String> = users.collect();
+        let users: Vec<&BTreeSet<String>> =
+            used.iter().flat_map(Used::names).filter_map(|volume| self.users.get(volume)).collect();
         let mut errors = Vec::new();
-        for other in users.into_iter().filter_map(|name| self.sets.get(name)) {
+        for other in self.among(neighbours, &users) {
             let Ok(theirs) = Declared::from_sidecar_set(other) else { continue };
             let versions = Versions::bundled(other);
             let used = versions.used();
@@ -279,23 +305,20 @@ impl Others {
         }
         let claims = Claims::from_sidecar_set(set);
         let names = claims.names().map(|(kind, name)| (kind, name.to_owned()));
-        let sharing: BTreeSet<&String> = names.filter_map(|name| self.names.get(&name)).flatten().collect();
-        for other in sharing.into_iter().filter_map(|name| self.sets.get(name)) {
+        let users: Vec<&BTreeSet<String>> = names.filter_map(|name| self.names.get(&name)).collect();
+        let neighbours = self.neighbours.of(set);
+        for other in self.among(&neighbours, &users) {
             conflicts::check(set, other, &mut errors);
         }
         if gate {
-            errors.append(&mut self.shared_volumes(set, &declared));
+            errors.append(&mut self.shared_volumes(set, &declared, &neighbours));
         }
-        if gate && pillion_identity::conflicts::can_conflict(set, &declared, &settings.service_accounts) {
+        if gate && can_conflict(set, &declared, &settings.service_accounts) {
             let mut findings = identity::Findings::default();
-            for other in self.sets.values().filter(|other| other.name() != set.name()) {
-                if let Ok(theirs) = Declared::from_sidecar_set(other) {
-                    pillion_identity::conflicts::check(
-                        (set, &declared),
-                        (other, &theirs),
-                        &settings.service_accounts,
-                        &mut findings,
-                    );
+            for (name, theirs) in self.accounts.iter().filter(|(name, _)| neighbours.contains(name.as_str())) {
+                if let Some(other) = self.sets.get(name).filter(|_| name != set.name()) {
+                    let others = Claims::from_sidecar_set(other);
+                    check_claims((&claims, &declared), (&others, theirs), &settings.service_accounts, &mut findings);
                 }
             }
             errors.append(&mut findings.into_errors());

@@ -9,6 +9,7 @@ mod clashes;
 mod condition;
 mod judge;
 mod kubernetes;
+mod neighbours;
 mod strangers;
 mod write;
 
