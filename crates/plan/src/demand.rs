@@ -3,7 +3,7 @@
 //! The functions that the policy uses decide this, so the controllers prepare what the policy will ask for. A Pod that
 //! the policy would refuse needs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::pod_identity::{self, Identities};
 use pillion_admission::settings::Settings;
@@ -15,11 +15,11 @@ use pillion_identity::rules::{Otherwise, Rules};
 use pillion_identity::target::SharedAccount;
 use pillion_identity::tokens::Owners;
 use pillion_inject::matching::{self, Query};
-use pillion_kubernetes::json;
+use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef, OneObject};
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
+use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 use serde_json::Value;
 
 use crate::credential::Credential;
@@ -41,16 +41,21 @@ pub struct Prepared {
     /// `None` if its fields are invalid: the policy then refuses its Pods.
     identity: Option<Identities>,
     owners: Owners,
+    /// Whether it selects every namespace.
+    is_everywhere: bool,
+    is_paused: bool,
 }
 
 impl Prepared {
-    /// Prepares those of `sets` that can affect the identity of any Pod.
-    pub fn from_sets(sets: &[SidecarSet]) -> Vec<Self> {
-        let prepared = sets.iter().map(|set| {
-            let identity = Identities::collect(std::slice::from_ref(set), true).ok();
-            Self { set: set.clone(), identity, owners: pod_identity::owners(std::slice::from_ref(set)) }
-        });
-        prepared.filter(|prepared| !prepared.is_idle()).collect()
+    fn new(set: &SidecarSet) -> Self {
+        let compiled = CompiledSet::new(set);
+        Self {
+            identity: Identities::collect(std::slice::from_ref(set), true).ok(),
+            owners: pod_identity::owners(std::slice::from_ref(set)),
+            is_everywhere: matches!((&compiled.scope, &compiled.namespaces), (Scope::Cluster, Namespaces::All)),
+            is_paused: compiled.paused,
+            set: set.clone(),
+        }
     }
 
     /// The ServiceAccounts that the SidecarSet names.
@@ -69,6 +74,11 @@ impl Prepared {
         self.identity.iter().flat_map(|of| &of.asking)
     }
 
+    /// Whether the set can match a Pod of a namespace.
+    fn can_be_in(&self, namespace: &str, cluster: &dyn Lookup) -> bool {
+        self.is_everywhere || matching::can_be_in(&CompiledSet::new(&self.set), namespace, cluster).unwrap_or_default()
+    }
+
     /// Whether the set affects no Pod's identity. A set that asks for nothing still matters if it is a canary: it
     /// replaces its base.
     fn is_idle(&self) -> bool {
@@ -77,23 +87,71 @@ impl Prepared {
     }
 }
 
+/// The SidecarSets of a cluster that can affect the identity of any Pod. Every namespace asks for its own among them, so
+/// that a comparison with each would cost the product of both numbers.
+#[derive(Clone, Debug, Default)]
+pub struct PreparedSets {
+    sets: Vec<Prepared>,
+    /// The places of sets in `sets`, by a label that their Pods must have.
+    by_label: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
+    /// The places of those whose Pods need no label, or whose selector cannot be read.
+    without_label: Vec<usize>,
+    /// The places of those that merge their accounts.
+    merging: Vec<usize>,
+}
+
+impl PreparedSets {
+    /// Prepares those of `sets` that can affect the identity of any Pod.
+    pub fn from_sets(sets: &[SidecarSet]) -> Self {
+        let sets: Vec<Prepared> = sets.iter().map(Prepared::new).filter(|prepared| !prepared.is_idle()).collect();
+        let mut all = Self::default();
+        for (place, prepared) in sets.iter().enumerate() {
+            let is_valid = CompiledSet::new(&prepared.set).selector.is_ok();
+            let mut labels = json::string_map(prepared.set.as_value(), &["spec", "selector", "matchLabels"]);
+            match labels.next().filter(|_| is_valid) {
+                Some((key, value)) => {
+                    let by_value = all.by_label.entry(key.to_owned()).or_default();
+                    by_value.entry(value.to_owned()).or_default().push(place);
+                }
+                None => all.without_label.push(place),
+            }
+            if prepared.asking().next().is_some_and(|asking| asking.declared.merges()) {
+                all.merging.push(place);
+            }
+        }
+        Self { sets, ..all }
+    }
+
+    /// Returns the sets.
+    pub fn iter(&self) -> impl Iterator<Item = &Prepared> {
+        self.sets.iter()
+    }
+
+    /// Returns those that may select a Pod with these labels, in their order.
+    fn with_labels(&self, labels: Option<&Object>) -> impl Iterator<Item = &Prepared> {
+        let of_label = |(key, value): (&String, &Value)| self.by_label.get(key)?.get(value.as_str()?);
+        let places = labels.into_iter().flatten().filter_map(of_label).flatten().chain(&self.without_label);
+        let places: BTreeSet<usize> = places.copied().collect();
+        places.into_iter().filter_map(|place| self.sets.get(place))
+    }
+
+    fn merging(&self) -> impl Iterator<Item = &Prepared> {
+        self.merging.iter().filter_map(|place| self.sets.get(*place))
+    }
+}
+
 /// The SidecarSets that can affect the Pods of one namespace.
 pub struct Demands<'a> {
     namespace: &'a str,
     cluster: OneObject<'a>,
     rules: &'a Rules,
-    candidates: Vec<Candidate<'a>>,
+    /// `None` if no Pod of the namespace gets an identity.
+    sets: Option<&'a PreparedSets>,
 }
 
 struct Candidate<'a> {
     set: CompiledSet<'a>,
     prepared: &'a Prepared,
-}
-
-impl Candidate<'_> {
-    fn asking(&self) -> Option<&Asking> {
-        self.prepared.identity.as_ref()?.asking.first()
-    }
 }
 
 /// Answers whether the namespace has a ServiceAccount.
@@ -108,19 +166,11 @@ impl Lookup for Accounts<'_> {
 impl<'a> Demands<'a> {
     /// Selects those of `sets` that can match a Pod of `namespace`, a Namespace object with its name and labels.
     /// Selects none if the feature gate is off.
-    pub fn new(sets: &'a [Prepared], settings: &'a Settings, namespace: &'a Value) -> Self {
+    pub fn new(sets: &'a PreparedSets, settings: &'a Settings, namespace: &'a Value) -> Self {
         let (cluster, name) = (OneObject(namespace), json::text(namespace, &["metadata", "name"]));
         let rules = &settings.service_accounts;
-        let mut candidates = Vec::new();
-        if settings.gates.service_account_injection && !rules.protects(name) {
-            for prepared in sets {
-                let set = CompiledSet::new(&prepared.set);
-                if matching::can_be_in(&set, name, &cluster).unwrap_or_default() {
-                    candidates.push(Candidate { set, prepared });
-                }
-            }
-        }
-        Self { namespace: name, cluster, rules, candidates }
+        let is_concerned = settings.gates.service_account_injection && !rules.protects(name);
+        Self { namespace: name, cluster, rules, sets: is_concerned.then_some(sets) }
     }
 
     /// Returns what a Pod needs. Only `metadata.labels`, `spec.serviceAccountName` and the mounts of projected tokens
@@ -130,10 +180,18 @@ impl<'a> Demands<'a> {
     /// because only then a missing account changes the merged set. If `onMissing` is `Deny`, Pods are refused until all
     /// accounts exist; preparing the merged account before then does no harm.
     pub fn for_pod(&self, pod: &Value, is_there: &dyn Fn(&str) -> bool) -> Demand {
-        if self.candidates.is_empty() || pod_identity::is_mirror(pod) {
+        let Some(sets) = self.sets.filter(|sets| !sets.sets.is_empty()) else { return Demand::default() };
+        if pod_identity::is_mirror(pod) {
             return Demand::default();
         }
-        let Some(matching) = Pod::decode(pod).ok().and_then(|pod| self.matching(pod)) else { return Demand::default() };
+        let candidates: Vec<Candidate<'_>> = sets
+            .with_labels(json::object(pod, &["metadata", "labels"]))
+            .filter(|prepared| prepared.can_be_in(self.namespace, &self.cluster))
+            .map(|prepared| Candidate { set: CompiledSet::new(&prepared.set), prepared })
+            .collect();
+        let Some(matching) = Pod::decode(pod).ok().and_then(|pod| self.matching(&candidates, pod)) else {
+            return Demand::default();
+        };
         let (mut identities, mut owners) = (Identities::default(), Owners::new());
         for candidate in matching {
             // The policy refuses the Pods of a set whose fields are invalid.
@@ -160,50 +218,52 @@ impl<'a> Demands<'a> {
     /// Returns the request of the set of this name, if Pods of the namespace can match the set and it would merge its
     /// account with others (MRG-8).
     pub fn merging(&self, name: &str) -> Option<&Asking> {
-        self.all_merging().find(|asking| asking.sidecar_set == name)
+        let mut named = self.merging_sets().filter(|prepared| prepared.set.name() == name);
+        named.find(|prepared| self.merges(prepared)).and_then(|prepared| prepared.asking().next())
     }
 
     /// Returns every combination of sets that could need a merged account in this namespace, made of the first four
     /// merging sets by name (MRG-6). Also returns the number of unpaused sets that merge here.
     pub fn combinations(&self) -> (Vec<Vec<String>>, usize) {
-        let merging = self.candidates.iter().filter(|candidate| self.merges(candidate) && !candidate.set.paused);
-        let mut merging: Vec<&Candidate<'_>> = merging.collect();
-        merging.sort_by_key(|candidate| candidate.set.name);
+        let merging = self.merging_sets().filter(|prepared| !prepared.is_paused && self.merges(prepared));
+        let mut merging: Vec<&Prepared> = merging.collect();
+        merging.sort_by_key(|prepared| prepared.set.name());
         let first = merging.get(..MOST_PREPARED).unwrap_or(&merging);
         let mut combinations = Vec::new();
         for choice in 0_u32..1 << first.len() {
             let chosen = first.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
-            let chosen: Vec<&Candidate<'_>> = chosen.map(|(_, candidate)| *candidate).collect();
+            let chosen: Vec<&Prepared> = chosen.map(|(_, prepared)| *prepared).collect();
             // A canary and its base are never in one Pod.
-            let excludes = |one: &&Candidate<'_>| chosen.iter().any(|set| one.set.canary_of == Some(set.set.name));
-            let asking: Vec<&Asking> = chosen.iter().filter_map(|candidate| candidate.asking()).collect();
+            let excludes = |one: &&Prepared| chosen.iter().any(|other| one.set.canary_of() == Some(other.set.name()));
+            let asking: Vec<&Asking> = chosen.iter().filter_map(|prepared| prepared.asking().next()).collect();
             if matches!(SharedAccount::choose(&asking, self.rules), SharedAccount::Merged(_))
                 && !chosen.iter().any(excludes)
             {
-                combinations.push(ascending(chosen.iter().map(|candidate| candidate.set.name)));
+                combinations.push(ascending(chosen.iter().map(|prepared| prepared.set.name())));
             }
         }
         (combinations, merging.len())
     }
 
-    fn all_merging(&self) -> impl Iterator<Item = &Asking> {
-        self.candidates.iter().filter(|candidate| self.merges(candidate)).filter_map(Candidate::asking)
+    fn merging_sets(&self) -> impl Iterator<Item = &'a Prepared> {
+        self.sets.into_iter().flat_map(PreparedSets::merging)
     }
 
-    fn merges(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.asking().is_some_and(|Asking { account, declared, .. }| {
-            declared.merges()
-                && (declared.mode != Mode::Pod || self.rules.allow_pod_mode)
+    /// Whether a set that merges does so in this namespace.
+    fn merges(&self, prepared: &Prepared) -> bool {
+        prepared.asking().next().is_some_and(|Asking { account, declared, .. }| {
+            (declared.mode != Mode::Pod || self.rules.allow_pod_mode)
                 && self.rules.allows(self.namespace, account)
+                && prepared.can_be_in(self.namespace, &self.cluster)
         })
     }
 
     /// Returns the sets that the policy injects into a Pod, in the policy's order; `None` if the policy refuses the
     /// Pod.
-    fn matching(&self, pod: Pod<'_>) -> Option<Vec<&Candidate<'_>>> {
+    fn matching<'c>(&self, candidates: &'c [Candidate<'a>], pod: Pod<'_>) -> Option<Vec<&'c Candidate<'a>>> {
         let query = Query { pod, namespace: self.namespace, uid: "" };
         let mut matching = Vec::new();
-        for candidate in &self.candidates {
+        for candidate in candidates {
             if matching::is_match(&candidate.set, query, &self.cluster).ok()? {
                 matching.push(candidate);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::json;
-use pillion_plan::demand::Prepared;
+use pillion_plan::demand::PreparedSets;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::decode::decode;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Sets {
     /// The SidecarSets in their v1beta1 form, as written, sorted by name. Each name is unique.
     pub sets: Vec<SidecarSet>,
     /// The SidecarSets among `sets` that may ask for an identity.
-    pub prepared: Vec<Prepared>,
+    pub prepared: PreparedSets,
     /// Custom resources that are left out, by name.
     pub refused: Vec<Refused>,
     /// Why the SidecarSets of the settings cannot be read, if so. A missing SidecarSet then proves nothing.
@@ -100,7 +100,7 @@ impl Sets {
     fn complete(self) -> Self {
         let mut all = self;
         all.sets.sort_by(|one, other| one.name().cmp(other.name()));
-        all.prepared = Prepared::from_sets(&all.sets);
+        all.prepared = PreparedSets::from_sets(&all.sets);
         all
     }
 

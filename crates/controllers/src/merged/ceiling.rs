@@ -1,6 +1,7 @@
 //! `PermissionCeilingExceeded`: the controller cannot grant permissions that its own role does not hold (ESC-6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use pillion_kubernetes::json;
@@ -9,6 +10,7 @@ use pillion_plan::condition::{self, Condition, PERMISSION_CEILING_EXCEEDED, step
 use pillion_runtime::context::Context;
 use pillion_runtime::controller::Failure;
 use pillion_runtime::effects::Effects;
+use pillion_runtime::store::SidecarSetObject;
 use serde_json::Value;
 
 /// The refused grants, by the name of the merged account: its SidecarSets, and the API server's text.
@@ -41,11 +43,15 @@ impl CeilingState {
         }
     }
 
-    /// Returns the writes of conditions. For nearly every namespace there is
-    /// nothing to report; then only the existing conditions are checked.
+    /// Returns the writes of conditions. For nearly every namespace there is nothing to report, and no SidecarSet is looked
+    /// at.
     fn verdicts(&self, context: &Context) -> Vec<Step> {
-        let mut objects = context.store.sidecar_sets().all();
-        objects.retain(|object| !self.refused.is_empty() || says_so(&object.0));
+        let sidecar_sets = context.store.sidecar_sets();
+        let refused = self.refused.values().flat_map(Refused::values).flat_map(|(sets, _)| sets);
+        let names: BTreeSet<&String> = refused.collect();
+        let refused = names.into_iter().filter_map(|name| sidecar_sets.get("", name));
+        let mut objects: Vec<Arc<SidecarSetObject>> = sidecar_sets.group(SidecarSetObject::EXCEEDED);
+        objects.extend(refused.filter(|object| !says_so(&object.0)));
         if objects.is_empty() {
             return Vec::new();
         }

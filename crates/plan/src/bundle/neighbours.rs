@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
-use serde_json::Value;
 
 /// The names of SidecarSets by a label that their Pods must have.
 #[derive(Debug, Default)]
@@ -53,7 +52,7 @@ mod tests {
     use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
     use proptest::sample::select;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

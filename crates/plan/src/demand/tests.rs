@@ -38,7 +38,7 @@ const MERGE: [(&str, &str, &str, &str); 2] =
     [("b", "SidecarsOnly", "Merge", "b-account"), ("a", "SidecarsOnly", "Merge", "a-account")];
 
 fn demand_in(settings: &Settings, namespace: &Value, pod: &Value) -> Demand {
-    Demands::new(&Prepared::from_sets(&settings.sidecar_sets), settings, namespace).for_pod(pod, &|_| true)
+    Demands::new(&PreparedSets::from_sets(&settings.sidecar_sets), settings, namespace).for_pod(pod, &|_| true)
 }
 
 fn merged(names: &[&str]) -> Demand {
@@ -136,7 +136,7 @@ fn idv3_accounts_are_asked_for_where_a_missing_one_is_skipped() {
     for (on_missing, needed) in [("Skip", &["a", "b"][..]), ("Deny", &["a", "b", "c"])] {
         let settings = settings(&sets, &json!({"onMissing": on_missing}));
         let namespace = shop();
-        let prepared = Prepared::from_sets(&settings.sidecar_sets);
+        let prepared = PreparedSets::from_sets(&settings.sidecar_sets);
         let demands = Demands::new(&prepared, &settings, &namespace);
         assert_eq!(demands.for_pod(&pod(""), &|account| account != "c-account"), merged(needed), "{on_missing}");
     }
@@ -154,7 +154,7 @@ fn mrg6_a_prepared_namespace_has_every_combination_of_up_to_four() {
     let combinations = |settings: &Settings| {
         let namespace = shop();
         let (combinations, merging) =
-            Demands::new(&Prepared::from_sets(&settings.sidecar_sets), settings, &namespace).combinations();
+            Demands::new(&PreparedSets::from_sets(&settings.sidecar_sets), settings, &namespace).combinations();
         (combinations.iter().map(|sets| sets.join("")).collect::<Vec<_>>(), merging)
     };
     let settings_of = |sets: &[(&str, &str, &str, &str)]| settings(sets, &json!({}));
@@ -203,8 +203,8 @@ fn aud8_a_set_still_asks_for_its_list_where_no_pod_needs_it() {
     let mut settings = settings(&[("a", "Isolate", "Refuse", "x")], &json!({}));
     settings.sidecar_sets[0].as_value_mut()["spec"]["serviceAccountTokens"] =
         json!([{"audience": "vault", "path": "vault"}]);
-    let prepared = Prepared::from_sets(&settings.sidecar_sets);
-    let asked = |credential| prepared[0].audiences(&credential).map(<[AudienceToken]>::len);
+    let prepared = PreparedSets::from_sets(&settings.sidecar_sets);
+    let asked = |credential| prepared.iter().find_map(|set| set.audiences(&credential)).map(<[AudienceToken]>::len);
 
     assert_eq!(asked(Credential::own("x", "a")), Some(1));
     assert_eq!(asked(Credential::own("y", "a")), None, "another account");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::objects::wanted;
 use super::*;
-use crate::demand::Prepared;
+use crate::demand::PreparedSets;
 
 pub(super) const NAME: &str = "sidecarset-merged-7e18f737311b2dc3";
 const START: Timestamp = Timestamp(1_767_323_045);
@@ -60,7 +60,7 @@ impl World {
     fn made(sets: &[&str]) -> Self {
         let mut world = Self::new(sets);
         let made = settings(&["a", "b"]);
-        let prepared = Prepared::from_sets(&made.sidecar_sets);
+        let prepared = PreparedSets::from_sets(&made.sidecar_sets);
         let demands = Demands::new(&prepared, &made, &world.namespace);
         let merging: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
         let trio = wanted(&merging, "shop").map(|mut object| {
@@ -105,7 +105,7 @@ impl World {
     }
 
     pub(super) fn plan(&self) -> Plan {
-        let prepared = Prepared::from_sets(&self.settings.sidecar_sets);
+        let prepared = PreparedSets::from_sets(&self.settings.sidecar_sets);
         let demands = Demands::new(&prepared, &self.settings, &self.namespace);
         let needed = needed(&demands, &self.namespace, self.pods.iter(), &|_| true);
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();

@@ -1,5 +1,6 @@
 //! A SidecarSet of the cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
@@ -23,7 +24,18 @@ impl SidecarSetObject {
     }
 }
 
+impl SidecarSetObject {
+    /// The group of those whose condition `PermissionCeilingExceeded` is true.
+    pub const EXCEEDED: &'static str = PERMISSION_CEILING_EXCEEDED;
+}
+
 impl Projection for SidecarSetObject {
+    fn groups(&self) -> BTreeSet<String> {
+        let condition = condition::find(&self.0, PERMISSION_CEILING_EXCEEDED);
+        let is_exceeded = condition.is_some_and(|condition| json::text(condition, &["status"]) == "True");
+        is_exceeded.then(|| Self::EXCEEDED.to_owned()).into_iter().collect()
+    }
+
     /// Tells the content from the status: OpenKruise counts Pods in the status all the time.
     fn differences(&self, next: &Self) -> Facets {
         fn metadata(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
