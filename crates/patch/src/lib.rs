@@ -63,14 +63,20 @@ impl<'a> Differ<'a> {
     }
 
     fn diff_objects(&mut self, left: &node::Object<'_>, right: &'a node::Object<'a>) {
+        // Both have their members sorted, so one walk through both finds the common keys.
+        let mut before = left.iter().peekable();
+        let mut removed = Vec::new();
         for (key, value) in right.iter() {
-            let before = left.get(key);
+            while let Some((gone, _)) = before.next_if(|(own, _)| *own < key) {
+                removed.push(gone);
+            }
+            let before = before.next_if(|(own, _)| *own == key);
             self.at_key(key, |differ| match before {
-                Some(before) => differ.diff(before, value),
+                Some((_, before)) => differ.diff(before, value),
                 None => differ.add(value),
             });
         }
-        for (key, _) in left.iter().filter(|(key, _)| right.get(key).is_none()) {
+        for key in removed.into_iter().chain(before.map(|(key, _)| key)) {
             self.at_key(key, Self::remove);
         }
     }
