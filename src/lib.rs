@@ -16,6 +16,7 @@ use pillion_admission::request::RequestTarget;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
 use pillion_kubernetes::time::Timestamp;
 use pillion_kubernetes::world::World;
+use serde_json::value::RawValue;
 use wapc_guest::{CallResult, register_function};
 
 use crate::payload::Payload;
@@ -31,17 +32,25 @@ pub extern "C" fn wapc_init() {
 }
 
 fn validate(payload: &[u8]) -> CallResult {
-    response::validation(decide(payload).unwrap_or_else(Outcome::from))
+    let shortened = Shortened::new(payload);
+    let mut managed_fields = None;
+    let outcome = decide(payload, &shortened, &mut managed_fields).unwrap_or_else(Outcome::from);
+    response::validation(outcome, managed_fields)
 }
 
 fn validate_settings(payload: &[u8]) -> CallResult {
     response::settings(&payload::settings_errors(payload))
 }
 
-fn decide(bytes: &[u8]) -> Result<Outcome, Refusal> {
-    let shortened = Shortened::new(bytes);
-    let mut payload = Payload::read(bytes, &shortened)?;
-    let mut request = payload.request()?;
+/// Decides on a request. Sets the text of [`payload::MANAGED_FIELDS`] that a changed Pod lacks.
+fn decide<'a>(
+    bytes: &'a [u8],
+    shortened: &'a Shortened<'a>,
+    managed_fields: &mut Option<&'a RawValue>,
+) -> Result<Outcome, Refusal> {
+    let mut payload = Payload::read(bytes, shortened)?;
+    let mut request;
+    (request, *managed_fields) = payload.request()?;
     let target = request.target();
     if target == RequestTarget::Other {
         return Ok(Verdict::Unchanged.into());

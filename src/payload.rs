@@ -1,7 +1,7 @@
 //! Reads the payloads of the policy's functions.
 
 use pillion_admission::pod::PodRequest;
-use pillion_admission::request::Request;
+use pillion_admission::request::{Request, RequestTarget};
 use pillion_admission::settings::{BorrowedSettings, SIDECAR_SETS, Settings, matching};
 use pillion_bundle::PREFIX;
 use pillion_kubernetes::field::FieldError;
@@ -9,8 +9,12 @@ use pillion_kubernetes::json::{self, Budget, ParseError, Part, Partial};
 use pillion_kubernetes::outcome::{Code, Reason, Refusal};
 use pillion_sidecarset::sidecar_set::compiled::HEAD;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::shortened::Shortened;
+
+/// The member of an object's metadata that no rule for new Pods reads. It is often a third of a Pod.
+pub const MANAGED_FIELDS: &str = "managedFields";
 
 /// What is parsed of a payload at once: what decides whether a rule applies, the object, which nearly every rule reads,
 /// and what decides whether a SidecarSet may match a Pod.
@@ -24,7 +28,7 @@ const PARSED: Part = Part::Members(&[
             ("namespace", Part::Whole),
             ("name", Part::Whole),
             ("operation", Part::Whole),
-            ("object", Part::Whole),
+            ("object", Part::Except(&["metadata", MANAGED_FIELDS])),
         ]),
     ),
     ("settings", Part::Members(&[(SIDECAR_SETS, Part::Items(&HEAD))])),
@@ -66,14 +70,21 @@ impl<'a> Payload<'a> {
         Ok(Self { request: part("request"), settings: part("settings"), bundle: None, budget })
     }
 
-    /// Takes the request, without `oldObject` and `userInfo`.
+    /// Takes the request, without `oldObject` and `userInfo`, and the text of what the object lacks: a new Pod has no
+    /// [`MANAGED_FIELDS`].
     ///
     /// # Errors
     /// As [`Request::decode`].
-    pub fn request(&mut self) -> Result<Request, Refusal> {
-        let object = self.part("object")?;
+    pub fn request(&mut self) -> Result<(Request, Option<&'a RawValue>), Refusal> {
+        let mut object = self.request.take("object").unwrap_or(Partial::Value(Value::Null));
         let request = Request::decode(self.request.parsed().unwrap_or_default())?;
-        Ok(Request { object, ..request })
+        let metadata = object.get_mut("metadata").filter(|_| request.target() == RequestTarget::PodCreate);
+        let managed_fields = match metadata.and_then(|metadata| metadata.take(MANAGED_FIELDS)) {
+            Some(Partial::Text(text)) => Some(text),
+            _ => None,
+        };
+        let object = object.complete(&self.budget).map_err(|error| unreadable(&error))?;
+        Ok((Request { object, ..request }, managed_fields))
     }
 
     /// Takes a part of the request; null if it is missing.

@@ -4,7 +4,12 @@ use kubewarden_policy_sdk::response::ValidationResponse;
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
 use pillion_kubernetes::field::FieldError;
 use pillion_kubernetes::outcome::{Outcome, Refusal, Verdict};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use wapc_guest::CallResult;
+
+use crate::payload::MANAGED_FIELDS;
 
 /// The maximum length of a warning that the API server passes on, in characters.
 const WARNING_MAX: usize = 256;
@@ -12,8 +17,9 @@ const WARNING_MAX: usize = 256;
 /// fewer.
 const WARNINGS_MAX: usize = 4096;
 
-/// Encodes the answer of `validate`. A refusal has no `mutated_object`: the host would send a patch for it even so.
-pub fn validation(outcome: Outcome) -> CallResult {
+/// Encodes the answer of `validate`. A refusal has no `mutated_object`: the host would send a patch for it even so. A
+/// changed object gets the [`MANAGED_FIELDS`] that it lacks.
+pub fn validation(outcome: Outcome, managed_fields: Option<&RawValue>) -> CallResult {
     let Outcome { verdict, warnings, audit } = outcome;
     let accepted = !matches!(verdict, Verdict::Refused(_));
     let (mutated_object, refusal) = match verdict {
@@ -31,12 +37,38 @@ pub fn validation(outcome: Outcome) -> CallResult {
         warnings: (!warnings.is_empty()).then(|| within_limits(warnings)),
     };
     // The SDK keeps the annotations in an unordered map. As a JSON object they are sorted, so the same input gives the
-    // same bytes. The Pod is moved into the object, not copied.
-    let mut answer = serde_json::to_value(response)?;
-    if let (Some(mutated), Some(slot)) = (mutated_object, answer.get_mut("mutated_object")) {
-        *slot = mutated;
+    // same bytes.
+    let response = serde_json::to_value(response)?;
+    let Some(object) = mutated_object else { return Ok(serde_json::to_vec(&response)?) };
+    let whole = With { object: &object, path: &["metadata", MANAGED_FIELDS], value: managed_fields };
+    Ok(serde_json::to_vec(&With { object: &response, path: &["mutated_object"], value: Some(&whole) })?)
+}
+
+/// An object that is written with one more member, at this path of keys.
+struct With<'a, T: ?Sized> {
+    object: &'a Value,
+    path: &'a [&'a str],
+    value: Option<&'a T>,
+}
+
+impl<T: Serialize + ?Sized> Serialize for With<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (Value::Object(members), [key, below @ ..], Some(value)) = (self.object, self.path, self.value) else {
+            return self.object.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(None)?;
+        for (own, member) in members {
+            if own != key {
+                map.serialize_entry(own, member)?;
+            } else if !below.is_empty() {
+                map.serialize_entry(own, &With { object: member, path: below, value: self.value })?;
+            }
+        }
+        if below.is_empty() {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
     }
-    Ok(serde_json::to_vec(&answer)?)
 }
 
 /// Encodes the answer of `validate_settings`.
@@ -83,12 +115,12 @@ fn one_line(warning: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pillion_kubernetes::outcome::{Code, Reason, Refusal};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     fn answer(outcome: Outcome) -> Value {
-        serde_json::from_slice(&validation(outcome).unwrap()).unwrap()
+        serde_json::from_slice(&validation(outcome, None).unwrap()).unwrap()
     }
 
     /// Returns an answer in which only the members of `said` are not null.
@@ -128,14 +160,24 @@ mod tests {
     #[test]
     fn numbers_keep_their_literals() {
         let pod: Value = serde_json::from_str(r#"{"n": 1234567890123456789012345.50}"#).unwrap();
-        let bytes = validation(Verdict::Mutated(pod).into()).unwrap();
+        let bytes = validation(Verdict::Mutated(pod).into(), None).unwrap();
         assert!(String::from_utf8(bytes).unwrap().contains(r#"{"n":1234567890123456789012345.50}"#));
+    }
+
+    #[test]
+    fn a_changed_pod_gets_its_managed_fields_back() {
+        let text: Box<RawValue> = serde_json::from_str(r#"[{"b": 1.50, "a": 2}]"#).unwrap();
+        let answer = |verdict: Verdict| String::from_utf8(validation(verdict.into(), Some(&text)).unwrap()).unwrap();
+        let pod = answer(Verdict::Mutated(json!({"metadata": {"name": "p"}, "spec": {"metadata": {}}})));
+        let expected = r#"{"metadata":{"name":"p","managedFields":[{"b": 1.50, "a": 2}]},"spec":{"metadata":{}}}"#;
+        assert!(pod.contains(expected), "{pod}");
+        assert!(!answer(Verdict::Unchanged).contains("1.50"));
     }
 
     #[test]
     fn audit_annotations_have_an_order() {
         let audit = ["b", "d", "a", "c", "e"].map(|name| (name, String::new())).into();
-        let bytes = validation(Outcome { audit, ..Verdict::Unchanged.into() }).unwrap();
+        let bytes = validation(Outcome { audit, ..Verdict::Unchanged.into() }, None).unwrap();
         assert!(String::from_utf8(bytes).unwrap().contains(r#"{"a":"","b":"","c":"","d":"","e":""}"#));
     }
 

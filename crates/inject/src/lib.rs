@@ -82,7 +82,7 @@ struct Plan<'a> {
 }
 
 /// The longest object that an API server accepts, in bytes: its limit for a request. etcd stores half of that by
-/// default.
+/// default. `managedFields`, which the module leaves unread, do not count.
 const OBJECT_MAX: usize = 3 * 1024 * 1024;
 /// The most mounts, devices and variables that the sidecars of a Pod copy from it. Each is read several times: whether
 /// it gives a token, and whether it is there (E18).

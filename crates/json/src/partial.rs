@@ -18,6 +18,19 @@ pub enum Part {
     Members(&'static [(&'static str, Self)]),
     /// Of each item of a list this part.
     Items(&'static Self),
+    /// The whole value except for one member, which stays a text: the last of these names, in the object at the others.
+    Except(&'static [&'static str]),
+}
+
+impl Part {
+    /// Returns the part of an object's member, of whose object this is the part; `None` if the member stays a text.
+    fn of_member(self, name: &str) -> Option<Self> {
+        match self {
+            Self::Members(parts) => parts.iter().find(|(known, _)| *known == name).map(|(_, part)| *part),
+            Self::Except([first, rest @ ..]) if *first == name => (!rest.is_empty()).then_some(Self::Except(rest)),
+            Self::Whole | Self::Items(_) | Self::Except(_) => Some(Self::Whole),
+        }
+    }
 }
 
 /// A value of which only a [`Part`] is parsed. A value of another type than its part is parsed whole.
@@ -46,6 +59,14 @@ impl<'a> Partial<'a> {
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Members(members) => members.iter().rfind(|(own, _)| own == name).map(|(_, member)| member),
+            _ => None,
+        }
+    }
+
+    /// Returns a member of an object, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Self> {
+        match self {
+            Self::Members(members) => members.iter_mut().rfind(|(own, _)| own == name).map(|(_, member)| member),
             _ => None,
         }
     }
@@ -142,15 +163,17 @@ impl<'de> Visitor<'de> for PartSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let Part::Members(parts) = self.part else { return self.budget.seed().visit_map(map).map(Partial::Value) };
+        if !matches!(self.part, Part::Members(_) | Part::Except(_)) {
+            return self.budget.seed().visit_map(map).map(Partial::Value);
+        }
         self.budget.spend_on_members()?;
         let mut members = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if members.is_empty() && name == NUMBER {
                 return map.next_value().map(|Literal(number)| Partial::Value(number.into()));
             }
-            let member = if let Some((_, part)) = parts.iter().find(|(known, _)| *known == name) {
-                map.next_value_seed(Self { part: *part, ..self })?
+            let member = if let Some(part) = self.part.of_member(&name) {
+                map.next_value_seed(Self { part, ..self })?
             } else {
                 self.budget.spend_on_value()?;
                 Partial::Text(map.next_value()?)
@@ -204,10 +227,25 @@ mod tests {
         assert_eq!(partial.parsed().unwrap(), parse(text.as_bytes()).unwrap());
     }
 
+    #[rstest]
+    #[case::the_exception(r#"{"m": {"x": [1], "f": [{"a": 1}]}, "s": [{"m": {"f": 1}}]}"#, json!({"m": {"x": [1]}, "s": [{"m": {"f": 1}}]}))]
+    #[case::twice(r#"{"m": {"f": 1}, "m": {"f": 2, "x": 1, "f": 3}}"#, json!({"m": {"x": 1}}))]
+    #[case::no_exception(r#"{"m": {"x": 1}, "f": 2}"#, json!({"m": {"x": 1}, "f": 2}))]
+    #[case::a_list_in_its_place(r#"{"m": [{"f": 1}]}"#, json!({"m": [{"f": 1}]}))]
+    #[case::a_number("15", json!(15))]
+    #[case::null("null", Value::Null)]
+    fn all_but_one_member_is_parsed_and_the_whole_is_what_parse_reads(#[case] text: &str, #[case] parsed: Value) {
+        let budget = Budget::for_text(text.as_bytes());
+        let partial = Partial::read(text.as_bytes(), Part::Except(&["m", "f"]), &budget).unwrap();
+        assert_eq!(partial.parsed().unwrap(), parsed);
+        assert_eq!(partial.complete(&budget).unwrap(), parse(text.as_bytes()).unwrap());
+    }
+
     #[test]
     fn members_are_taken_once() {
         let part = Part::Members(&[("a", Part::Whole)]);
         let mut partial = Partial::read(br#"{"b": {}, "a": 1, "b": 2}"#, part, &Budget::for_length(0)).unwrap();
+        assert!(matches!(partial.get_mut("b"), Some(Partial::Text(text)) if text.get() == "2"));
         assert!(matches!(partial.take("a"), Some(Partial::Value(_))));
         assert!(matches!(partial.take("b"), Some(Partial::Text(_))));
         assert!(partial.take("a").is_none() && partial.parsed() == Some(json!({})));

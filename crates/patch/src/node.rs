@@ -6,10 +6,14 @@ use std::fmt;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 /// The beginning of the keys by which `serde_json` passes a number on to a visitor, as a map with one entry.
 const PRIVATE: &str = "$serde_json::private::";
+
+/// The member of objects that stays a text: the longest part of most Pods, which no policy changes.
+const KEPT: &str = "managedFields";
 
 /// A JSON value. Strings without escapes are borrowed from the text.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +25,19 @@ pub enum Node<'a> {
     String(Cow<'a, str>),
     Array(Vec<Self>),
     Object(Object<'a>),
+    Text(Text<'a>),
+}
+
+/// The text of a value that is not parsed: that of a member with the key `managedFields`.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a>(&'a RawValue);
+
+/// Two texts are equal if their values are.
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, other) = (self.0.get(), other.0.get());
+        one == other || matches!((Node::parse(one), Node::parse(other)), (Ok(one), Ok(other)) if one == other)
+    }
 }
 
 /// The members of an object, by key. Of members with one key, the last counts.
@@ -63,6 +80,8 @@ impl<'a> Node<'a> {
             Self::String(text) => Value::String(text.clone().into_owned()),
             Self::Array(elements) => elements.iter().map(Self::to_value).collect(),
             Self::Object(object) => object.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect(),
+            // Only a text that nests too deeply, or has half of a surrogate pair, is no value.
+            Self::Text(Text(text)) => serde_json::from_str(text.get()).unwrap_or_default(),
         }
     }
 }
@@ -118,6 +137,7 @@ impl Serialize for Node<'_> {
             Self::String(text) => serializer.serialize_str(text),
             Self::Array(elements) => serializer.collect_seq(elements),
             Self::Object(object) => serializer.collect_map(object.iter()),
+            Self::Text(Text(text)) => text.serialize(serializer),
         }
     }
 }
@@ -180,7 +200,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 let value = Value::deserialize(MapAccessDeserializer::new(Again { key: Some(key), map }))?;
                 return Ok(value.into());
             }
-            members.push((key, map.next_value()?));
+            let value = if key == KEPT { Node::Text(Text(map.next_value()?)) } else { map.next_value()? };
+            members.push((key, value));
         }
         Ok(Node::Object(Object::from_members(members)))
     }

@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pillion_admission::settings::Role;
 use pillion_patch::{Node, Patch};
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::Endpoint;
@@ -83,7 +82,7 @@ impl Judge {
         let evaluated = started.elapsed();
         let judged = answered.and_then(|answer| {
             let read = |decision| respond(endpoint, subject, decision, evaluated);
-            serde_json::from_slice(&answer).and_then(read).map_err(message)
+            read_answer(&answer).and_then(read).map_err(message)
         });
         judged.unwrap_or_else(|error| failed(endpoint, subject.request(), &error, evaluated))
     }
@@ -122,18 +121,23 @@ fn message(error: serde_json::Error) -> Error {
     Error::Message { operation: Operation::Validate, error }
 }
 
+/// Reads the answer of the module. UTF-8 is checked once: of bytes, `serde_json` checks each string.
+fn read_answer(answer: &[u8]) -> serde_json::Result<ValidationResponse<Node<'_>>> {
+    serde_json::from_str(str::from_utf8(answer).map_err(serde::de::Error::custom)?)
+}
+
 /// Returns the response for a decision.
 ///
 /// # Errors
-/// If the changed object cannot be read.
+/// If the patch cannot be written.
 fn respond(
     endpoint: Endpoint,
     subject: &Subject<'_>,
-    decision: ValidationResponse<&RawValue>,
+    mut decision: ValidationResponse<Node<'_>>,
     evaluated: Duration,
 ) -> serde_json::Result<Judged> {
     let request = subject.request();
-    let after = decision.mutated_object.map(|object| Node::parse(object.get())).transpose()?;
+    let after = decision.mutated_object.take();
     let changes = after.as_ref().map(|after| subject.object().map(|before| (before, after)));
     let (response, injected) = match changes {
         None => (AdmissionResponse::with_patch(&request.uid, None, decision), 0),
