@@ -24,14 +24,15 @@ use super::world::{Place, Text};
 const WATCH: Duration = Duration::from_mins(5);
 /// How often a watch that asks for bookmarks gets one, as from an API server.
 const BOOKMARK: Duration = Duration::from_mins(1);
-/// How many bytes of changes of one resource are remembered.
+/// How many bytes of changes of one resource are remembered by default.
 const REMEMBERED: usize = 256 << 20;
 /// The most changes that one part of a body holds.
 const BATCH: usize = 256;
 
 /// The last changes of each resource.
-#[derive(Default)]
 pub(super) struct Log {
+    /// How many bytes of changes of one resource are remembered.
+    remembered: usize,
     resources: Mutex<BTreeMap<Resource, Recent>>,
     /// Held by the write that is under way: a write reads an object, and then replaces it.
     turn: AsyncMutex<()>,
@@ -79,7 +80,18 @@ pub(super) struct Asked {
     pub(super) bookmarks: bool,
 }
 
+impl Default for Log {
+    fn default() -> Self {
+        Self::remembering(REMEMBERED)
+    }
+}
+
 impl Log {
+    /// Returns a log that remembers so many bytes of changes of one resource.
+    pub(super) fn remembering(remembered: usize) -> Self {
+        Self { remembered, resources: Mutex::default(), turn: AsyncMutex::default() }
+    }
+
     /// Waits until no other write is under way.
     pub(super) async fn turn(&self) -> AsyncMutexGuard<'_, ()> {
         self.turn.lock().await
@@ -91,7 +103,7 @@ impl Log {
         let recent = resources.entry((event.key.group.clone(), event.key.resource.clone())).or_default();
         recent.bytes += event.size();
         recent.events.push_back(event);
-        while recent.bytes > REMEMBERED
+        while recent.bytes > self.remembered
             && let Some(oldest) = recent.events.pop_front()
         {
             recent.bytes -= oldest.size();

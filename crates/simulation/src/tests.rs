@@ -10,6 +10,8 @@ use serde_json::json;
 
 use super::*;
 
+mod serving;
+
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
 fn situation(manifests: &[Value]) -> Situation {

@@ -195,6 +195,10 @@ impl World {
                 Some(stored) => stored,
                 None => text(&at_version(before.unwrap_or_default(), version)),
             };
+            // A write that changes nothing is no change.
+            if known.as_ref().and_then(Option::as_ref) == Some(&last) {
+                return;
+            }
             (Event { version, key: key.clone(), before: known.flatten(), last, is_gone: after.is_none() }, version)
         };
         log.add(event, version);

@@ -28,7 +28,7 @@ use pillion_runtime::problem::WriteError;
 use pillion_runtime::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
 use pillion_runtime::store::Progress;
 use pillion_runtime::wakes::{Keys, Wakes};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use self::kubernetes::VersionReports;
 use self::metrics::BundleMetrics;
@@ -40,6 +40,12 @@ use self::sources::{IN_BUNDLE, Inputs, Sources, WatchSettings};
 const ROUNDS: usize = 4;
 /// How long a reconciliation waits for lists before it starts again.
 const LISTING: Duration = Duration::from_secs(2);
+
+/// A plan that took at least this long is not made again at once: thousands of SidecarSets that change one after the other,
+/// as when each gets its first revision, would keep a core busy.
+const LONG_PLAN: Duration = Duration::from_millis(250);
+/// How many times as long as such a plan took passes before the next one.
+const PAUSE: u32 = 4;
 
 /// The controller's options.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +124,20 @@ pub struct BundleKeeperState {
     look_again: Timestamp,
     /// Whether people were told that the settings name no bundle.
     is_idle: bool,
+    /// When the next plan may be made, after one that took long.
+    rests_until: Option<Instant>,
+}
+
+impl BundleKeeperState {
+    /// Takes note of how long a plan took that ends now.
+    fn planned(&mut self, took: Duration) {
+        self.rests_until = (took >= LONG_PLAN).then(|| Instant::now() + took.saturating_mul(PAUSE));
+    }
+
+    /// Returns how long it takes until the next plan may be made.
+    fn rest(&self) -> Option<Duration> {
+        self.rests_until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
 }
 
 impl Controller for BundleKeeper {
@@ -159,6 +179,9 @@ impl Controller for BundleKeeper {
         self.metrics.keeps(&sources.place.at, self.context.clock.now());
         if timeout(LISTING, sources.listed()).await.is_err() {
             return Ok(Done::LookAgain(LISTING));
+        }
+        if let Some(left) = state.rest() {
+            return Ok(Done::LookAgain(left));
         }
         let result = match self.bring(&sources, state).await {
             Ok(BundleOutcome { has_changed: true, reported }) => {
@@ -277,7 +300,11 @@ impl BundleKeeper {
                 let reported = if verdicts.is_empty() { Ok(()) } else { self.report(verdicts, &inputs, state).await };
                 return Ok(BundleOutcome { has_changed: false, reported });
             }
+            let started = Instant::now();
             let plan = self.plan(sources, &inputs).await?;
+            if !self.effects.is_preview() {
+                state.planned(started.elapsed());
+            }
             if let Some(obstacle) = plan.obstacle {
                 return Err(obstacle.into());
             }

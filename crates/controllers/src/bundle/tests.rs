@@ -202,3 +202,18 @@ async fn inj6_a_revision_that_is_named_later_gets_into_the_bundle() {
     running.set_status("matchedPods", json!(3)).await;
     assert_eq!(running.after(0).await, [""; 0]);
 }
+
+/// Thousands of SidecarSets may change one after the other.
+#[tokio::test(start_paused = true)]
+async fn after_a_long_plan_the_next_one_waits() {
+    let mut state = BundleKeeperState::default();
+    assert_eq!(state.rest(), None);
+    state.planned(LONG_PLAN / 2);
+    assert_eq!(state.rest(), None, "a short plan");
+    state.planned(Duration::from_secs(1));
+    assert_eq!(state.rest(), Some(Duration::from_secs(4)));
+    tokio::time::advance(Duration::from_secs(3)).await;
+    assert_eq!(state.rest(), Some(Duration::from_secs(1)));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(state.rest(), None);
+}
