@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::measured::Admission;
 use crate::objects;
-use crate::plan::{Sidecars, Workload};
+use crate::plan::{Plan, Sidecars, Workload};
 use crate::requests::{MERGE, patch};
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub struct Server<'a> {
 ///
 /// # Errors
 /// The server cannot be started, or the change does not reach it.
-pub async fn measure(server: Server<'_>, client: &Client, set: usize) -> anyhow::Result<Admission> {
+pub async fn measure(server: Server<'_>, client: &Client, plan: Plan, set: usize) -> anyhow::Result<Admission> {
     let authority = Authority::new()?;
     let start = Start {
         args: ["--cluster", "live"].map(str::to_owned).into(),
@@ -45,13 +45,14 @@ pub async fn measure(server: Server<'_>, client: &Client, set: usize) -> anyhow:
     };
     let server = Started::start(start).await?;
     let mut connection = server.connections(1).await?.pop().context("a connection")?;
-    let new = Workload { number: 0, namespace: 0, replicas: 1, sidecars: Sidecars::Log(set) };
+    let namespace = plan.namespaces_of_log(set).next().unwrap_or_default();
+    let new = Workload { number: 0, namespace, replicas: 1, sidecars: Sidecars::Log(set) };
     let review = review(&objects::pod(&new));
     let name = objects::log(set);
     let (known, changed) = (objects::image(&name, 1), objects::image(&name, CHANGED));
     await_image(&mut connection, &review, &known).await?;
     let started = Instant::now();
-    let containers = &objects::log_set(set, CHANGED)["spec"]["containers"];
+    let containers = &plan.log_set(set, CHANGED)["spec"]["containers"];
     patch(client, &objects::set_path(&name), MERGE, &json!({"spec": {"containers": containers}})).await?;
     await_image(&mut connection, &review, &changed).await?;
     let time = started.elapsed();

@@ -99,7 +99,17 @@ impl Plan {
                 sidecar_set(&vault, 1, ("vault", format!("v{group}")), &identity),
             ]
         });
-        groups.chain((0..self.logs()).map(|number| log_set(number, 1)))
+        groups.chain((0..self.logs()).map(|number| self.log_set(number, 1)))
+    }
+
+    /// Returns a SidecarSet without an identity, with this version of its image.
+    pub fn log_set(&self, number: usize, version: usize) -> Value {
+        let names: Vec<String> = self.namespaces_of_log(number).map(namespace).collect();
+        let within =
+            json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": names}]});
+        let mut set = sidecar_set(&log(number), version, ("agents", log(number)), &json!({}));
+        set["spec"]["namespaceSelector"] = within;
+        set
     }
 
     /// Returns the ServiceAccounts: `default` of each namespace, and those that the sidecars need.
@@ -135,7 +145,7 @@ impl Plan {
         for workload in self.workloads() {
             let Sidecars::Log(number) = workload.sidecars else { continue };
             if !all.contains_key(&key(workload.sidecars)) {
-                all.insert(key(workload.sidecars), injected(&pod(&workload), log_set(number, 1))?);
+                all.insert(key(workload.sidecars), injected(&pod(&workload), self.log_set(number, 1))?);
             }
         }
         Ok(all)
@@ -330,11 +340,6 @@ fn managed_fields(containers: &[Value]) -> Value {
         "f:containerStatuses": {}, "f:hostIP": {}, "f:phase": {}, "f:podIP": {}, "f:podIPs": {}, "f:startTime": {}
     }});
     json!([entry("kube-controller-manager", spec), entry("kubelet", status)])
-}
-
-/// Returns a SidecarSet without an identity, with this version of its image.
-pub fn log_set(number: usize, version: usize) -> Value {
-    sidecar_set(&log(number), version, ("agents", log(number)), &json!({}))
 }
 
 fn sidecar_set(name: &str, version: usize, (label, value): (&str, String), identity: &Value) -> Value {

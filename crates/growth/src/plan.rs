@@ -1,7 +1,8 @@
 //! Which objects a cluster of a size has.
 //!
 //! Of five workloads, one has two sidecars that merge their accounts, one has a sidecar with a token of its own, if its
-//! namespace is one of those with tokens, and the others have a sidecar without an identity.
+//! namespace is one of those with tokens, and the others have a sidecar without an identity. The SidecarSets with
+//! identities select Pods of every namespace, the others those of some namespaces, which they name.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,9 @@ const REPLICAS: usize = 5;
 const KINDS: usize = 5;
 /// The namespaces before this one may have Pods whose sidecars have tokens.
 const TOKEN_NAMESPACES: usize = 2_500;
+/// The most groups of SidecarSets that select Pods of every namespace. The bundle's index, which every admission reads,
+/// holds some two thousand SidecarSets; those of some namespaces are in its shards.
+const GROUPS: usize = 300;
 
 /// The size of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +68,7 @@ pub struct Plan {
 impl Plan {
     /// Returns the number of groups of SidecarSets.
     pub fn groups(&self) -> usize {
-        (self.size.sidecar_sets / KINDS).max(1)
+        (self.size.sidecar_sets / KINDS).clamp(1, GROUPS)
     }
 
     /// Returns the number of SidecarSets without an identity.
@@ -77,18 +81,22 @@ impl Plan {
         let Size { pods, namespaces, .. } = self.size;
         (0..pods.div_ceil(REPLICAS)).map(move |number| {
             let namespace = number % namespaces;
-            // Several workloads of a namespace are of different kinds.
-            let kind = (number + number / namespaces) % KINDS;
-            let log = |number: usize| Sidecars::Log(number % self.logs());
+            // The workloads of a namespace, and those of the namespaces of one SidecarSet, are of different kinds.
+            let kind = (namespace + namespace / self.logs() + number / namespaces) % KINDS;
             let sidecars = match kind {
                 0 => Sidecars::Mesh(number / KINDS % self.groups()),
                 1 if namespace < TOKEN_NAMESPACES => Sidecars::Vault(number / KINDS % self.groups()),
-                1 => log(number / KINDS * 3),
-                _ => log(number / KINDS * 3 + kind - 2),
+                _ => Sidecars::Log(namespace % self.logs()),
             };
             let replicas = REPLICAS.min(pods - number * REPLICAS);
             Workload { number, namespace, replicas, sidecars }
         })
+    }
+
+    /// Returns the namespaces of a SidecarSet without an identity.
+    pub fn namespaces_of_log(&self, number: usize) -> impl Iterator<Item = usize> {
+        let last = self.size.namespaces.max(number.saturating_add(1));
+        (number..last).step_by(self.logs())
     }
 
     /// Returns the namespaces with Pods whose sidecars have tokens, ascending.
@@ -130,7 +138,7 @@ mod tests {
     #[case(Size::of_pods(1_003))]
     #[case(Size::of_pods(10_000))]
     #[case(Size { pods: 10_000, sidecar_sets: 10_000, namespaces: 100 })]
-    #[case(Size { pods: 40, sidecar_sets: 5, namespaces: 4 })]
+    #[case(Size { pods: 250, sidecar_sets: 10, namespaces: 20 })]
     fn all_pods_and_kinds_are_there(#[case] size: Size) {
         let plan = Plan { size };
         assert_eq!(plan.workloads().map(|workload| workload.replicas).sum::<usize>(), size.pods);
@@ -142,8 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn a_set_names_the_namespaces_of_its_pods() {
+        let plan = Plan { size: Size { pods: 10_000, sidecar_sets: 3_000, namespaces: 2_500 } };
+        for workload in plan.workloads() {
+            if let Sidecars::Log(number) = workload.sidecars {
+                assert!(plan.namespaces_of_log(number).any(|namespace| namespace == workload.namespace));
+            }
+        }
+        assert!((0..plan.logs()).all(|number| plan.namespaces_of_log(number).count() >= 1));
+    }
+
+    #[test]
     fn sidecar_sets_have_about_as_many_pods() {
         let counts = Plan { size: Size::of_pods(10_000) }.pods_of_logs();
-        assert!(counts.iter().all(|count| (60..=90).contains(count)), "{counts:?}");
+        assert!(counts.iter().all(|count| (25..=125).contains(count)), "{counts:?}");
     }
 }

@@ -219,7 +219,8 @@ mod tests {
             "1.00 ms",
             "1.00 % of a core",
             "0.10 % of a core",
-            "| watch pods               |             |         | 30, 1.5 MB",
+            "| watch pods ",
+            "| 30, 1.5 MB ",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }

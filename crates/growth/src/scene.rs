@@ -91,7 +91,7 @@ pub async fn measure(size: Size, around: &Surroundings, times: Times) -> anyhow:
     let rollout = Rollout { sidecar_sets: changed, pods, baseline, phase };
     let server = admission::Server { program: &around.installation.program, kubeconfig: &around.server_kubeconfig };
     // The last SidecarSet was not rolled out.
-    let admission = admission::measure(server, &around.client, plan.logs().saturating_sub(1)).await?;
+    let admission = admission::measure(server, &around.client, plan, plan.logs().saturating_sub(1)).await?;
     tell(&format!("  admission: {:.1} s", admission.time.as_secs_f64()));
     scene.settle(&mut process).await?;
     let churn = scene.churn(&mut process, times.churn).await?;
@@ -172,7 +172,7 @@ impl Scene<'_> {
     async fn roll_out(&self, process: &mut Process, sets: usize, pods: usize) -> anyhow::Result<Phase> {
         let beginning = self.begin(process)?;
         for number in 0..sets {
-            let containers = &objects::log_set(number, 2)["spec"]["containers"];
+            let containers = &self.plan.log_set(number, 2)["spec"]["containers"];
             let change = json!({"spec": {"containers": containers}});
             patch(&self.around.client, &objects::set_path(&objects::log(number)), MERGE, &change).await?;
         }
