@@ -84,8 +84,9 @@ impl Module {
     /// As for [`Module::load`].
     pub fn load_with(bytes: &[u8], cache: CodeCache) -> Result<Self, Error> {
         let builder = WasmtimeEngineProviderBuilder::new().module_bytes(bytes);
-        let builder = match cache {
+        let builder = match &cache {
             CodeCache::Use => builder.enable_cache(None),
+            CodeCache::In(folder) => builder.enable_cache(Some(folder)),
             CodeCache::Off => builder,
         };
         let compiled = builder.build_pre().map_err(Error::Load)?;
@@ -98,7 +99,7 @@ impl Module {
     /// # Errors
     /// As for [`Module::load`], and if the machine lacks the address space for the pool.
     pub fn load_bounded(bytes: &[u8], cache: CodeCache, bounds: Bounds) -> Result<Self, Error> {
-        let engine = bounds.engine(cache).map_err(Error::Load)?;
+        let engine = bounds.engine(&cache).map_err(Error::Load)?;
         let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
         let compiled = builder.enable_resource_limits(bounds.limits()).build_pre().map_err(Error::Load)?;
         let pool = Arc::new(Pool::new(compiled, Some(bounds::ticks(bounds.time)), bounds.idle));

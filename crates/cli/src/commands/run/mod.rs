@@ -255,9 +255,10 @@ fn load(path: &std::path::Path, cache: CodeCache) -> anyhow::Result<(Module, Opt
     if let Some(metadata) = &metadata {
         metadata.runs_here().with_context(shown)?;
     }
+    let is_kept = cache == CodeCache::Use;
     let load = || Module::load_with(&bytes, cache);
     // Programs that were written for kwctl read both streams as one.
-    let loaded = if std::io::stderr().is_terminal() && cache == CodeCache::Use {
+    let loaded = if std::io::stderr().is_terminal() && is_kept {
         module::with_notice(&mut std::io::stderr(), load)?
     } else {
         load()
