@@ -75,16 +75,16 @@ impl Module {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a WebAssembly module with the imports and exports of waPC.
     pub fn load(bytes: &[u8]) -> Result<Self, Error> {
-        Self::load_with(bytes, CodeCache::Use)
+        Self::load_with(bytes, &CodeCache::Use)
     }
 
     /// Compiles a module, with or without wasmtime's code cache.
     ///
     /// # Errors
     /// As for [`Module::load`].
-    pub fn load_with(bytes: &[u8], cache: CodeCache) -> Result<Self, Error> {
+    pub fn load_with(bytes: &[u8], cache: &CodeCache) -> Result<Self, Error> {
         let builder = WasmtimeEngineProviderBuilder::new().module_bytes(bytes);
-        let builder = match &cache {
+        let builder = match cache {
             CodeCache::Use => builder.enable_cache(None),
             CodeCache::In(folder) => builder.enable_cache(Some(folder)),
             CodeCache::Off => builder,
@@ -98,8 +98,8 @@ impl Module {
     ///
     /// # Errors
     /// As for [`Module::load`], and if the machine lacks the address space for the pool.
-    pub fn load_bounded(bytes: &[u8], cache: CodeCache, bounds: Bounds) -> Result<Self, Error> {
-        let engine = bounds.engine(&cache).map_err(Error::Load)?;
+    pub fn load_bounded(bytes: &[u8], cache: &CodeCache, bounds: Bounds) -> Result<Self, Error> {
+        let engine = bounds.engine(cache).map_err(Error::Load)?;
         let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
         let compiled = builder.enable_resource_limits(bounds.limits()).build_pre().map_err(Error::Load)?;
         let pool = Arc::new(Pool::new(compiled, Some(bounds::ticks(bounds.time)), bounds.idle));

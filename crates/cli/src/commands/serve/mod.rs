@@ -77,7 +77,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let options = args.options.clone().with_file(args.config.as_deref())?;
     let limits = limits(&options)?;
     if let Some(folder) = &args.compile_into {
-        load(options.module.as_deref(), &limits, CodeCache::In(folder.clone()))?;
+        load(options.module.as_deref(), &limits, &CodeCache::In(folder.clone()))?;
         return Ok(Status::Done);
     }
     let Some(path) = options.settings.clone() else {
@@ -87,7 +87,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
     let folder = if args.check { None } else { compile::elsewhere() };
     let cache = folder.as_ref().map_or(CodeCache::Use, compile::Folder::cache);
-    let module = load(options.module.as_deref(), &limits, cache)?;
+    let module = load(options.module.as_deref(), &limits, &cache)?;
     drop(folder);
     let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
     let checked = settings.load();
@@ -120,7 +120,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 /// Loads the module of a file, or the built-in one.
-fn load(file: Option<&Path>, limits: &Limits, cache: CodeCache) -> anyhow::Result<Module> {
+fn load(file: Option<&Path>, limits: &Limits, cache: &CodeCache) -> anyhow::Result<Module> {
     let Some(path) = file else {
         return Module::load_bounded(module::BYTES, cache, limits.bounds()).context("the built-in module");
     };
