@@ -63,12 +63,11 @@ impl SettingsFile {
     pub fn load(&mut self) -> Result<ServedSettings, ReloadError> {
         let bytes = std::fs::read(&self.path).map_err(|error| self.problem(error))?;
         self.seen = Some(self.hash(&bytes));
-        let checked = match Many::find(&bytes) {
-            Some(many) => ServedSettings::check_many(&self.module, many, &self.parse),
-            None => {
-                let settings = (self.parse)(&bytes).map_err(ReloadError)?;
-                ServedSettings::check(&self.module, settings)
-            }
+        let checked = if let Some(many) = Many::find(&bytes) {
+            ServedSettings::check_many(&self.module, many, &self.parse)
+        } else {
+            let settings = (self.parse)(&bytes).map_err(ReloadError)?;
+            ServedSettings::check(&self.module, settings)
         };
         checked.map_err(|error| self.problem(error))
     }

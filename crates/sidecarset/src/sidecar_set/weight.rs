@@ -106,6 +106,14 @@ mod tests {
         vec![SidecarSet::from_decoded(set); count]
     }
 
+    fn total(sets: &[SidecarSet]) -> Total {
+        let mut total = Total::default();
+        for set in sets {
+            total.add(set);
+        }
+        total
+    }
+
     #[rstest]
     #[case::none(0, "containers", json!({}), 0, false)]
     #[case::a_thousand_of_nothing(10, "containers", json!({}), 100, false)]
@@ -121,7 +129,8 @@ mod tests {
         #[case] items: usize,
         #[case] expected: bool,
     ) {
-        assert_eq!(is_too_dense(&sets(count, list, &item, items)), expected);
+        let sets = sets(count, list, &item, items);
+        assert_eq!((is_too_dense(&sets), total(&sets).is_too_dense()), (expected, expected));
     }
 
     #[rstest]
@@ -134,6 +143,6 @@ mod tests {
         let mut all = sets(1, "containers", &policy("limits"), 1);
         all.extend(sets(1, "initContainers", &policy("requests"), 1));
         all.extend(sets(1, "containers", &rest, 1));
-        assert_eq!(has_too_long_expressions(&all), expected);
+        assert_eq!((has_too_long_expressions(&all), total(&all).has_too_long_expressions()), (expected, expected));
     }
 }
