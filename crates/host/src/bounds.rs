@@ -65,6 +65,8 @@ impl CodeCache {
             Self::In(folder) => {
                 let mut config = CacheConfig::new();
                 config.with_directory(folder);
+                // After some hundred uses, a file would be compressed once more, with 200 MB of memory.
+                config.with_optimized_compression_usage_counter_threshold(u64::MAX);
                 Cache::new(config).ok()
             }
             Self::Off => None,
