@@ -245,13 +245,14 @@ load: policy.wasm
 	$(CARGO) test --workspace --locked --test cli --test bench --no-run
 	"$(abspath $(TARGET_DIR))/debug/pillion-bench" load --module policy.wasm --reviews 5000 --concurrency 32
 
-# What a review costs the admission server, beside numbers of SidecarSets, in both forms of the settings; then the load
-# of `load`, twenty times as much. The build is optimised. LOAD_FLAGS="--reviews 5000 -o json" changes the first part.
+# What a review costs the admission server, beside numbers of SidecarSets, in both forms of the settings, and beside more
+# than fit into one bundle; then the load of `load`, twenty times as much. The build is optimised. LOAD_FLAGS="--reviews 5000 -o json" changes the first part.
 LOAD = "$(abspath $(TARGET_DIR))/dist/pillion-bench" load --module policy.wasm
 LOAD_FLAGS ?= --reviews 20000
 bench-load: policy.wasm
 	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
 	$(LOAD) --sidecar-sets 1,10,100,1000 --settings-form manifests,bundle --check around --concurrency 8 $(LOAD_DOCS) $(LOAD_FLAGS)
+	$(LOAD) --sidecar-sets 100,10000 --check around --concurrency 8 $(LOAD_FLAGS)
 	$(LOAD) --reviews 100000 --concurrency 32
 
 # The same, with the table of the first part written into docs/benchmarks.md.

@@ -26,10 +26,10 @@ impl Catalog {
     /// Verifies a bundle, and reads its index and heads.
     ///
     /// # Errors
-    /// As [`Bundle::read`] and [`Bundle::verify`].
+    /// As [`Bundle::read`] and [`Bundle::verify_each`].
     pub fn read(text: String) -> Result<Self, BundleError> {
         let bundle = Bundle::read(text.as_bytes())?;
-        bundle.verify()?;
+        bundle.verify_each(|_| ())?;
         let mut room = bundle.parts.room();
         let dictionary = bundle.parts.dictionary(&mut room)?;
         let heads = (0..bundle.len())

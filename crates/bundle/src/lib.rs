@@ -74,10 +74,10 @@ use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 use pillion_sidecarset::sidecar_set::prepare::{stamp, stamp_with};
-use pillion_sidecarset::sidecar_set::weight;
+use pillion_sidecarset::sidecar_set::weight::{self, Total};
 use pillion_sidecarset::validation::conflicts::Reach;
 
-pub use write::write;
+pub use write::{write, write_each};
 
 /// The format of the bundles that this version writes and reads. Formats 1 and 2 were never released.
 pub const FORMAT: u32 = 3;
@@ -157,10 +157,38 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// The checksum differs ([`BundleError::Damaged`]), or the sets cannot be read.
     pub fn verify(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        if layout::checksum_of(self.parts.data()).as_bytes() != self.checksum {
-            return Err(BundleError::Damaged("the checksum is another"));
-        }
+        self.verify_checksum()?;
         self.sets()
+    }
+
+    /// Verifies what [`Bundle::verify`] does, and shows each set to `each` instead of returning all of them.
+    ///
+    /// # Errors
+    /// As [`Bundle::verify`].
+    pub fn verify_each(&self, mut each: impl FnMut(&SidecarSet)) -> Result<(), BundleError> {
+        self.verify_checksum()?;
+        let mut room = self.parts.room();
+        let mut dictionary = self.parts.dictionary(&mut room)?;
+        let (mut last, mut total) = (None::<String>, Total::default());
+        for index in 0..self.len() {
+            let head = self.parts.head(index, &dictionary, &mut room)?;
+            let set = self.body(index, &head, &mut dictionary, &mut room)?;
+            if last.is_some_and(|last| last.as_str() >= set.name()) {
+                return Err(TWICE);
+            }
+            total.add(&set);
+            each(&set);
+            last = Some(set.name().to_owned());
+        }
+        within_limits(total.is_too_dense(), total.has_too_long_expressions())
+    }
+
+    fn verify_checksum(&self) -> Result<(), BundleError> {
+        if layout::checksum_of(self.parts.data()).as_bytes() == self.checksum {
+            Ok(())
+        } else {
+            Err(BundleError::Damaged("the checksum is another"))
+        }
     }
 
     /// Returns the sets that match a Pod in this namespace with these labels, sorted by name, with defaults and hashes.
@@ -252,14 +280,21 @@ fn checked(sets: Vec<SidecarSet>) -> Result<Vec<SidecarSet>, BundleError> {
     // Bundles are sorted by name. If sets had equal names, work on them would grow with the square of their number
     // (E18).
     if sets.array_windows().any(|[one, next]| one.name() >= next.name()) {
-        return Err(BundleError::Damaged("a SidecarSet is there twice, or not in its place"));
+        return Err(TWICE);
     }
-    if weight::is_too_dense(&sets) {
+    let too_dense = weight::is_too_dense(&sets);
+    within_limits(too_dense, !too_dense && weight::has_too_long_expressions(&sets)).map(|()| sets)
+}
+
+const TWICE: BundleError = BundleError::Damaged("a SidecarSet is there twice, or not in its place");
+
+const fn within_limits(is_too_dense: bool, has_too_long_expressions: bool) -> Result<(), BundleError> {
+    if is_too_dense {
         Err(BundleError::TooDense)
-    } else if weight::has_too_long_expressions(&sets) {
+    } else if has_too_long_expressions {
         Err(BundleError::TooLongExpressions)
     } else {
-        Ok(sets)
+        Ok(())
     }
 }
 

@@ -66,6 +66,7 @@ fn e18_a_bundle_gives_no_more_than_its_length_allows() {
     assert!(text.len() < 100_000, "{}", text.len());
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     assert_eq!(bundle.verify(), Err(BundleError::TooLong));
+    assert_eq!(bundle.verify_each(|_| ()), Err(BundleError::TooLong));
     let labels = json!({"app": "x"});
     assert_eq!(bundle.sets_for("shop", labels.as_object()), Err(BundleError::TooLong));
     let labels = json!({"app": "y"});
@@ -88,6 +89,7 @@ fn e18_a_bundle_with_a_name_twice_is_refused() {
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     let twice = BundleError::Damaged("a SidecarSet is there twice, or not in its place");
     assert_eq!(bundle.verify(), Err(twice.clone()));
+    assert_eq!(bundle.verify_each(|_| ()), Err(twice.clone()));
     // Only sets that are opened are checked.
     let sets = |label: &str| bundle.sets_for("n", json!({"app": label}).as_object()).map(|sets| sets.len());
     assert_eq!((sets("web"), sets("shop")), (Ok(2), Ok(1)));
@@ -112,6 +114,7 @@ fn e18_a_bundle_of_short_containers_is_refused() {
     let text = write(&[set]);
     let bundle = Bundle::read(text.as_bytes()).unwrap();
     assert_eq!(bundle.verify(), Err(BundleError::TooDense));
+    assert_eq!(bundle.verify_each(|_| ()), Err(BundleError::TooDense));
     assert_eq!(bundle.sets_for("shop", json!({"app": "x"}).as_object()), Err(BundleError::TooDense));
     assert_eq!(
         BundleError::TooDense.to_string(),
@@ -185,6 +188,9 @@ fn a_set_has_its_stored_version_with_it_and_nothing_else_of_it_changes() {
     let plain = set("a", json!({"injectionStrategy": {"revision": {"revisionName": "a-4"}}}));
     let text = write(&[plain.clone().with_revision(&stored()), labelled("b", "web")]);
     let sets = Bundle::read(text.as_bytes()).unwrap().verify().unwrap();
+    let mut each = Vec::new();
+    Bundle::read(text.as_bytes()).unwrap().verify_each(|set| each.push(set.clone())).unwrap();
+    assert_eq!(each, sets);
     assert_eq!(sets[0], prepared(&plain).with_revision(&stored()));
     let revision = sets[0].revision().unwrap();
     assert_eq!((revision.name(), revision.annotation("kruise.io/sidecarset-hash")), ("a-4", "h"));
@@ -368,6 +374,8 @@ proptest! {
         bytes[position] ^= by;
         let verified = Bundle::read(&bytes).and_then(|bundle| bundle.verify());
         prop_assert!(verified.is_err(), "byte {position}, by {by}");
+        let each = Bundle::read(&bytes).and_then(|bundle| bundle.verify_each(|_| ()));
+        prop_assert_eq!(each.err(), verified.err());
     }
 
     #[test]

@@ -31,10 +31,37 @@ const VALUES_MAX: usize = 16;
 
 /// Returns the bundle of some sets: the same text for the same sets in any order. The names of the sets must be unique.
 pub fn write(sets: &[SidecarSet]) -> String {
-    let mut sets: Vec<SidecarSet> = sets.iter().map(prepared).collect();
-    sets.sort_by(|one, other| one.name().cmp(other.name()));
-    let heads: Vec<String> = sets.iter().map(|set| head(set).to_string()).collect();
-    let bodies: Vec<String> = sets.iter().map(|set| body(set).to_string()).collect();
+    write_prepared(sets.iter().map(prepared))
+}
+
+/// Like [`write()`], for sets of which not all are in memory at the same time.
+pub fn write_each(sets: impl Iterator<Item = SidecarSet>) -> String {
+    write_prepared(sets.map(|set| prepared(&set)))
+}
+
+/// What a bundle has of a set.
+struct Row {
+    /// The fields that matching needs.
+    head: SidecarSet,
+    body: String,
+    /// Empty if there are too many sets.
+    hashes: Vec<u8>,
+}
+
+fn write_prepared(sets: impl Iterator<Item = SidecarSet>) -> String {
+    let row = |(index, set): (usize, SidecarSet)| {
+        let hashes = || layout::hash_row(&hash::digests(set.spec(&[]).unwrap_or(&Value::Null)));
+        Row {
+            head: SidecarSet::from_decoded(head(&set)),
+            body: body(&set).to_string(),
+            hashes: if index < DIGESTS_MAX { hashes() } else { Vec::new() },
+        }
+    };
+    let mut rows: Vec<Row> = sets.enumerate().map(row).collect();
+    rows.sort_by(|one, other| one.head.name().cmp(other.head.name()));
+    let heads: Vec<String> = rows.iter().map(|row| row.head.as_value().to_string()).collect();
+    let anchors = anchors(rows.iter().map(|row| &row.head));
+    let (bodies, hashes): (Vec<String>, Vec<Vec<u8>>) = rows.into_iter().map(|row| (row.body, row.hashes)).unzip();
     let Some(documents) = DICTIONARIES
         .iter()
         .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))
@@ -42,16 +69,15 @@ pub fn write(sets: &[SidecarSet]) -> String {
     else {
         return String::new();
     };
-    let anchors = anchors(&sets).into_iter().flat_map(|(hash, set)| [hash.to_le_bytes(), stored(set)]);
+    let anchors = anchors.into_iter().flat_map(|(hash, set)| [hash.to_le_bytes(), stored(set)]);
     let mut parts = vec![
         (layout::ANCHORS, anchors.flatten().collect()),
         (layout::ROWS, documents.rows.into_iter().flat_map(stored).collect()),
         (layout::DICTIONARY, documents.dictionary),
         (layout::SETS, documents.bytes),
     ];
-    if sets.len() <= DIGESTS_MAX {
-        let digests = sets.iter().map(|set| hash::digests(set.spec(&[]).unwrap_or(&Value::Null)));
-        parts.push((layout::HASHES, digests.flat_map(|digests| layout::hash_row(&digests)).collect()));
+    if bodies.len() <= DIGESTS_MAX {
+        parts.push((layout::HASHES, hashes.concat()));
     }
     text_of(&parts)
 }
@@ -149,8 +175,8 @@ fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
 }
 
 /// Returns the anchors of all sets: for each set, those of the condition whose anchors occur least often.
-fn anchors(sets: &[SidecarSet]) -> Vec<(u32, usize)> {
-    let compiled: Vec<CompiledSet<'_>> = sets.iter().map(CompiledSet::new).collect();
+fn anchors<'a>(sets: impl Iterator<Item = &'a SidecarSet>) -> Vec<(u32, usize)> {
+    let compiled: Vec<CompiledSet<'_>> = sets.map(CompiledSet::new).collect();
     let choices: Vec<Vec<Vec<Anchor<'_>>>> = compiled.iter().map(choices).collect();
     let mut uses: BTreeMap<Anchor<'_>, usize> = BTreeMap::new();
     for anchor in choices.iter().flatten().flatten() {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use wasmtime_provider::ResourceLimits;
 use wasmtime_provider::errors::Error;
 use wasmtime_provider::wasmtime::{
-    Cache, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Result as EngineResult,
+    Cache, CacheConfig, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    Result as EngineResult,
 };
 
 /// Resolution of the clock: an evaluation stops at most this long after its time is up.
@@ -39,12 +40,14 @@ pub struct Bounds {
 }
 
 /// Whether to keep compiled code between processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CodeCache {
     /// Keep it in a folder of the user's cache directory. If that folder is not usable, modules are compiled every
     /// time.
     #[default]
     Use,
+    /// Keep it in this folder. If the folder is not usable, modules are compiled every time.
+    In(PathBuf),
     /// Do not keep it.
     Off,
 }
@@ -52,7 +55,22 @@ pub enum CodeCache {
 impl CodeCache {
     /// Returns the folder in which compiled code is kept, or `None` if there is none that can be used.
     pub fn folder() -> Option<PathBuf> {
-        Cache::from_file(None).ok().map(|cache| cache.directory().clone())
+        Self::Use.open().map(|cache| cache.directory().clone())
+    }
+
+    /// Returns wasmtime's cache; `None` if there is no folder for it.
+    fn open(&self) -> Option<Cache> {
+        match self {
+            Self::Use => Cache::from_file(None).ok(),
+            Self::In(folder) => {
+                let mut config = CacheConfig::new();
+                config.with_directory(folder);
+                // After some hundred uses, a file would be compressed once more, with 200 MB of memory.
+                config.with_optimized_compression_usage_counter_threshold(u64::MAX);
+                Cache::new(config).ok()
+            }
+            Self::Off => None,
+        }
     }
 }
 
@@ -64,7 +82,7 @@ impl Default for Bounds {
 
 impl Bounds {
     /// Returns an engine with a clock that runs as long as the engine lives.
-    pub(crate) fn engine(self, cache: CodeCache) -> Result<Engine, Error> {
+    pub(crate) fn engine(self, cache: &CodeCache) -> Result<Engine, Error> {
         let mut pool = PoolingAllocationConfig::default();
         pool.total_core_instances(self.instances)
             .total_memories(self.instances)
@@ -77,10 +95,8 @@ impl Bounds {
             .pagemap_scan(Enabled::Auto);
         let mut config = Config::new();
         config.epoch_interruption(true).allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-        if cache == CodeCache::Use {
-            // If there is no folder for the cache, the code is compiled each time.
-            config.cache(Cache::from_file(None).ok());
-        }
+        // Without a cache, the code is compiled each time.
+        config.cache(cache.open());
         let engine = Engine::new(&config)?;
         start_clock(&engine)?;
         Ok(engine)

@@ -75,17 +75,18 @@ impl Module {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a WebAssembly module with the imports and exports of waPC.
     pub fn load(bytes: &[u8]) -> Result<Self, Error> {
-        Self::load_with(bytes, CodeCache::Use)
+        Self::load_with(bytes, &CodeCache::Use)
     }
 
     /// Compiles a module, with or without wasmtime's code cache.
     ///
     /// # Errors
     /// As for [`Module::load`].
-    pub fn load_with(bytes: &[u8], cache: CodeCache) -> Result<Self, Error> {
+    pub fn load_with(bytes: &[u8], cache: &CodeCache) -> Result<Self, Error> {
         let builder = WasmtimeEngineProviderBuilder::new().module_bytes(bytes);
         let builder = match cache {
             CodeCache::Use => builder.enable_cache(None),
+            CodeCache::In(folder) => builder.enable_cache(Some(folder)),
             CodeCache::Off => builder,
         };
         let compiled = builder.build_pre().map_err(Error::Load)?;
@@ -97,7 +98,7 @@ impl Module {
     ///
     /// # Errors
     /// As for [`Module::load`], and if the machine lacks the address space for the pool.
-    pub fn load_bounded(bytes: &[u8], cache: CodeCache, bounds: Bounds) -> Result<Self, Error> {
+    pub fn load_bounded(bytes: &[u8], cache: &CodeCache, bounds: Bounds) -> Result<Self, Error> {
         let engine = bounds.engine(cache).map_err(Error::Load)?;
         let builder = WasmtimeEngineProviderBuilder::new().engine(engine).module_bytes(bytes);
         let compiled = builder.enable_resource_limits(bounds.limits()).build_pre().map_err(Error::Load)?;

@@ -19,6 +19,8 @@ const IN_ORDER: &str = "not a result of an error";
 pub(super) struct Caller {
     targets: Vec<TlsServer>,
     state: Mutex<CallerState>,
+    /// Held while a connection is opened, so that concurrent calls open one, and not one each.
+    opening: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -30,7 +32,7 @@ struct CallerState {
 
 impl Caller {
     pub(super) fn new(targets: Vec<TlsServer>) -> Self {
-        Self { targets, state: Mutex::default() }
+        Self { targets, state: Mutex::default(), opening: tokio::sync::Mutex::default() }
     }
 
     /// Sends a review.
@@ -67,11 +69,15 @@ impl Caller {
     }
 
     async fn client(&self) -> Result<(usize, Client), String> {
+        if let Some(open) = self.open() {
+            return Ok(open);
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(open) = self.open() {
+            return Ok(open);
+        }
         let target = {
             let state = self.state();
-            if let Some(client) = state.open.as_ref().and_then(|open| open.share()) {
-                return Ok((state.connections, client));
-            }
             self.targets.get(state.failures % self.targets.len().max(1)).cloned().ok_or("no server")?
         };
         let connected = Client::connect(&target, Protocol::Http2).await;
@@ -84,6 +90,12 @@ impl Caller {
         state.connections += 1;
         state.open = Some(Arc::new(client));
         Ok((state.connections, shared))
+    }
+
+    /// Returns the open connection and its number.
+    fn open(&self) -> Option<(usize, Client)> {
+        let state = self.state();
+        Some((state.connections, state.open.as_ref()?.share()?))
     }
 
     /// Returns how many connections were opened.

@@ -9,7 +9,7 @@ use crate::server::{Server, Start};
 pub(super) fn start<'a>(context: &Context<'a>) -> Start<'a> {
     let mut start = context.start();
     // No folder can be made in a device.
-    start.environment.insert("XDG_CACHE_HOME", "/dev/full".into());
+    start.environment.extend(["XDG_CACHE_HOME", "TMPDIR"].map(|name| (name, "/dev/full".into())));
     Start { is_log_full: true, ..start }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn settings_with_look_up() -> Value {
     settings
 }
 
-/// Returns the body of a review for a Pod whose annotations have `padding` bytes.
+/// Returns the body of a review for a Pod with an argument of `padding` bytes; annotations may not be so long.
 pub(super) fn body(uid: &str, weight: Weight, padding: usize) -> String {
     let labels = match weight {
         Weight::Light => json!({"light": "yes"}),
@@ -69,11 +69,8 @@ pub(super) fn body(uid: &str, weight: Weight, padding: usize) -> String {
         "resource": {"group": "", "version": "v1", "resource": "pods"},
         "object": {
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": "web", "namespace": "default", "labels": labels,
-                "annotations": {"example.com/padding": "x".repeat(padding)},
-            },
-            "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            "metadata": {"name": "web", "namespace": "default", "labels": labels},
+            "spec": {"containers": [{"name": "web", "image": "nginx", "args": ["x".repeat(padding)]}]},
         },
     }})
     .to_string()

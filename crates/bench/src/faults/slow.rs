@@ -70,7 +70,7 @@ async fn slow_head(target: &TlsServer, protocol: &str) -> anyhow::Result<bool> {
     }
     let started = Instant::now();
     for byte in head.into_iter().chain(std::iter::repeat(b'x')).take(50) {
-        if stream.write_all(&[byte]).await.is_err() {
+        if stream.write_all(&[byte]).await.is_err() || stream.flush().await.is_err() {
             break;
         }
         let mut answer = [0; 1_024];
@@ -109,6 +109,8 @@ pub(super) async fn half_closed(context: &Context<'_>, server: &Server) -> anyho
     for number in 0..u32::try_from(streams)? {
         stream.write_all(&raw::post(2 * number + 1, "/mutate?timeout=3s", false)).await?;
     }
+    // TLS may keep what it was given last.
+    stream.flush().await?;
     let received = raw::read_frames(&mut stream, Duration::from_secs(5)).await;
     drop(stream);
     sleep(Duration::from_millis(200)).await;

@@ -73,7 +73,7 @@ pub struct Args {
     /// table.
     #[arg(
         long, help_heading = "Reviews", value_name = "NUMBER", value_delimiter = ',', conflicts_with = "settings",
-        value_parser = clap::value_parser!(u16).range(1..=3000)
+        value_parser = clap::value_parser!(u16).range(1..=10_000)
     )]
     pub(super) sidecar_sets: Vec<u16>,
     /// When to compare answers with those of the module.

@@ -119,6 +119,18 @@ fn it_serves_reloads_and_drains() {
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
 }
 
+/// The process that compiles it has the same limits as the server, or the server would compile it again.
+#[test]
+fn the_module_is_compiled_once() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().to_str().unwrap();
+    let server = Server::start(&["--evaluation-memory", "32Mi"], &[("XDG_CACHE_HOME", folder)]);
+    let by_version = fs::read_dir(cache.path().join("wasmtime/modules")).unwrap().next().unwrap().unwrap();
+    let files = fs::read_dir(by_version.path()).unwrap().map(|file| file.unwrap().path());
+    assert_eq!(files.filter(|file| file.extension().is_none()).count(), 1);
+    drop(server);
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut server = Server::start(&[], &[("PILLION_DRAIN_DELAY", "10m")]);

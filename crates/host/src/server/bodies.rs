@@ -6,10 +6,12 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::gate::{AdmittedRequest, Gate};
 use super::line::{Line, Member};
@@ -66,7 +68,7 @@ impl Bodies {
     pub(super) async fn receive(
         &self,
         gate: &Gate,
-        body: Body,
+        body: &mut Body,
         limit: usize,
     ) -> Result<(Complete, AdmittedRequest), NotReceived> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -86,7 +88,7 @@ impl Bodies {
 
     async fn read(
         &self,
-        mut body: Body,
+        body: &mut Body,
         member: &Member<Arriving>,
         declared: usize,
         limit: usize,
@@ -121,17 +123,37 @@ impl Bodies {
     }
 }
 
+/// The most bytes of a refused request's body that are read, and the time for it.
+const DISCARDED: usize = 256 * 1024;
+const DISCARDING: Duration = Duration::from_secs(1);
+
+/// Reads the rest of the body of a refused request, and throws it away, while the answer is on its way.
+///
+/// A body that nobody reads makes the server reset its HTTP/2 stream. `h2` soon forgets the stream, and counts each part
+/// of the body that comes afterwards as an error of the connection. After a thousand of them it closes the connection,
+/// with all requests on it.
+pub(super) fn discard(mut body: Body) {
+    let rest = async move {
+        let mut left = DISCARDED;
+        while let Some(Ok(frame)) = body.frame().await {
+            match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    // It does not matter whether the rest came in time.
+    tokio::spawn(timeout(DISCARDING, rest));
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
     use std::future::Future;
     use std::pin::{Pin, pin};
-    use std::time::Duration;
 
-    use axum::body::Bytes;
     use futures_util::stream::{self, StreamExt as _};
     use rstest::rstest;
-    use tokio::time::timeout;
 
     use super::*;
 
@@ -148,10 +170,11 @@ mod tests {
     #[tokio::test]
     async fn slow_bodies_keep_nobody_out() {
         let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 1));
-        let mut first = pin!(bodies.receive(&gate, slow(b"a"), 10));
-        let mut second = pin!(bodies.receive(&gate, slow(b"b"), 10));
+        let (mut one, mut other) = (slow(b"a"), slow(b"b"));
+        let mut first = pin!(bodies.receive(&gate, &mut one, 10));
+        let mut second = pin!(bodies.receive(&gate, &mut other, 10));
         assert!(is_waiting(&mut first).await && is_waiting(&mut second).await);
-        let (body, _place) = bodies.receive(&gate, Body::from("quick"), 10).await.unwrap();
+        let (body, _place) = bodies.receive(&gate, &mut Body::from("quick"), 10).await.unwrap();
         assert_eq!(&*body, b"quick");
         assert_eq!(first.await.err(), Some(NotReceived::Displaced));
         assert!(is_waiting(&mut second).await, "one was enough");
@@ -160,22 +183,23 @@ mod tests {
     #[tokio::test]
     async fn complete_bodies_keep_their_places() {
         let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 0));
-        let first = bodies.receive(&gate, Body::from("first"), 10).await.unwrap();
-        assert_eq!(bodies.receive(&gate, Body::from("second"), 10).await.err(), Some(NotReceived::NoRoom));
+        let first = bodies.receive(&gate, &mut Body::from("first"), 10).await.unwrap();
+        assert_eq!(bodies.receive(&gate, &mut Body::from("second"), 10).await.err(), Some(NotReceived::NoRoom));
         drop(first);
-        bodies.receive(&gate, Body::from("second"), 10).await.unwrap();
+        bodies.receive(&gate, &mut Body::from("second"), 10).await.unwrap();
     }
 
     #[tokio::test]
     async fn memory_is_bounded() {
         let (bodies, gate) = (Bodies::new(8), Gate::new(1, 1, 10));
-        let mut arriving = pin!(bodies.receive(&gate, slow(b"123456"), 10));
+        let mut body = slow(b"123456");
+        let mut arriving = pin!(bodies.receive(&gate, &mut body, 10));
         assert!(is_waiting(&mut arriving).await);
-        let complete = bodies.receive(&gate, Body::from("1234"), 10).await.unwrap();
+        let complete = bodies.receive(&gate, &mut Body::from("1234"), 10).await.unwrap();
         assert_eq!(arriving.await.err(), Some(NotReceived::Displaced));
-        assert_eq!(bodies.receive(&gate, Body::from("12345"), 10).await.err(), Some(NotReceived::NoRoom));
+        assert_eq!(bodies.receive(&gate, &mut Body::from("12345"), 10).await.err(), Some(NotReceived::NoRoom));
         drop(complete);
-        assert_eq!(&*bodies.receive(&gate, Body::from("12345678"), 10).await.unwrap().0, b"12345678");
+        assert_eq!(&*bodies.receive(&gate, &mut Body::from("12345678"), 10).await.unwrap().0, b"12345678");
         assert_eq!(gate.waiting(), 0, "every place is free again");
     }
 
@@ -183,9 +207,48 @@ mod tests {
     #[case::declared(Body::from("12345"))]
     #[case::not_declared(Body::from_stream(stream::iter([Ok::<_, Infallible>("123"), Ok("45")])))]
     #[tokio::test]
-    async fn the_length_is_limited(#[case] body: Body) {
+    async fn the_length_is_limited(#[case] mut body: Body) {
         let (bodies, gate) = (Bodies::new(100), Gate::new(1, 1, 1));
-        assert_eq!(bodies.receive(&gate, body, 4).await.err(), Some(NotReceived::TooLarge));
+        assert_eq!(bodies.receive(&gate, &mut body, 4).await.err(), Some(NotReceived::TooLarge));
         assert_eq!(gate.waiting(), 0);
+    }
+
+    /// Discards a body of this many parts of 64 KiB, and returns how many were asked for; one more is its end.
+    async fn discarded(parts: usize) -> usize {
+        let (send, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let parts = (0..parts).map(|_| Bytes::from(vec![0; 64 * 1024])).map(Some).chain([None]);
+        let parts = stream::iter(parts).map(move |part| {
+            send.send(()).unwrap();
+            part
+        });
+        let parts = parts.take_while(|part| std::future::ready(part.is_some())).filter_map(std::future::ready);
+        discard(Body::from_stream(parts.map(Ok::<_, Infallible>)));
+        // The sender is dropped with the body.
+        let mut count = 0;
+        while asked.recv().await.is_some() {
+            count += 1;
+        }
+        count
+    }
+
+    #[tokio::test]
+    async fn a_short_body_is_read_to_its_end() {
+        assert_eq!(discarded(0).await, 1);
+        assert_eq!(discarded(4).await, 5);
+    }
+
+    #[tokio::test]
+    async fn a_long_body_is_not_read_to_its_end() {
+        assert_eq!(discarded(50).await, 5);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_body_that_does_not_come() {
+        let (send, dropped) = tokio::sync::oneshot::channel::<()>();
+        discard(Body::from_stream(slow(b"a").into_data_stream().map(move |part| {
+            let _held = &send;
+            part
+        })));
+        assert!(dropped.await.is_err());
     }
 }

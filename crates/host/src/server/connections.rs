@@ -210,7 +210,8 @@ where
         tokio::select! {
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection ended");
+                    let cause = error.source().map(tracing::field::display);
+                    tracing::debug!(%error, cause, "a connection ended");
                 }
                 return;
             }

@@ -11,7 +11,7 @@ use axum::{Extension, Router};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant as TokioInstant, timeout_at};
 
-use super::bodies::{Bodies, Complete, NotReceived};
+use super::bodies::{self, Bodies, Complete, NotReceived};
 use super::evaluate::{Judge, Situation};
 use super::gate::{Gate, Turn};
 use super::health::Readiness;
@@ -221,7 +221,11 @@ impl App {
             return Err(Rejected::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rejection::Malformed, text));
         }
         let late = TokioInstant::from_std(until);
-        let received = timeout_at(late, self.bodies.receive(&self.gate, request.into_body(), limit)).await;
+        let mut body = request.into_body();
+        let received = timeout_at(late, self.bodies.receive(&self.gate, &mut body, limit)).await;
+        if let Ok(Err(NotReceived::NoRoom | NotReceived::Displaced)) = received {
+            bodies::discard(body);
+        }
         let (body, place) = received
             .map_err(|_| {
                 let text = "the body of the request did not come in time";

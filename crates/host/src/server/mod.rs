@@ -47,8 +47,8 @@ pub use self::drain::Running;
 pub use self::health::{Check, Readiness};
 pub use self::limits::Limits;
 pub use self::metrics::Metrics;
-pub use self::reload::{POLL, Parse, ReloadError, SettingsFile};
-pub use self::settings::{ServedSettings, SettingsError};
+pub use self::reload::{POLL, ReloadError, SettingsFile};
+pub use self::settings::{Parse, ServedSettings, SettingsError};
 
 use self::bodies::Bodies;
 use self::connections::{Port, Room};

@@ -5,6 +5,7 @@
 //! metric.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +15,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::metrics::Metrics;
-use super::settings::ServedSettings;
+use super::settings::{Many, Parse, ServedSettings};
 use crate::module::Module;
 
 /// The interval at which to check a file.
 pub const POLL: Duration = Duration::from_secs(2);
-
-/// Parses the bytes of a file into settings. The error is a text that names the file.
-pub type Parse = dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync;
 
 /// Why settings cannot be loaded; the text names the file.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +31,9 @@ pub struct SettingsFile {
     path: PathBuf,
     parse: Box<Parse>,
     module: Module,
-    /// The content at the last check, valid or not.
-    seen: Option<Vec<u8>>,
+    hasher: RandomState,
+    /// The hash of the content at the last check, valid or not.
+    seen: Option<u64>,
     /// The last reported problem; each is reported once.
     reported: Option<String>,
 }
@@ -47,7 +46,14 @@ impl SettingsFile {
         parse: impl Fn(&[u8]) -> Result<Value, String> + Send + Sync + 'static,
         module: Module,
     ) -> Self {
-        Self { path: path.into(), parse: Box::new(parse), module, seen: None, reported: None }
+        Self {
+            path: path.into(),
+            parse: Box::new(parse),
+            module,
+            hasher: RandomState::new(),
+            seen: None,
+            reported: None,
+        }
     }
 
     /// Reads the file. Blocks.
@@ -56,9 +62,19 @@ impl SettingsFile {
     /// If the file is unreadable, or a server cannot use its settings; the text names the file.
     pub fn load(&mut self) -> Result<ServedSettings, ReloadError> {
         let bytes = std::fs::read(&self.path).map_err(|error| self.problem(error))?;
-        let settings = (self.parse)(&bytes).map_err(ReloadError);
-        self.seen = Some(bytes);
-        ServedSettings::check(&self.module, settings?).map_err(|error| self.problem(error))
+        self.seen = Some(self.hash(&bytes));
+        let checked = if let Some(many) = Many::find(&bytes) {
+            ServedSettings::check_many(&self.module, many, &self.parse)
+        } else {
+            let settings = (self.parse)(&bytes).map_err(ReloadError)?;
+            ServedSettings::check(&self.module, settings)
+        };
+        checked.map_err(|error| self.problem(error))
+    }
+
+    /// Returns a hash of the file's content, which takes less memory than the content.
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        self.hasher.hash_one(bytes)
     }
 
     fn problem(&self, problem: impl fmt::Display) -> ReloadError {
@@ -68,7 +84,7 @@ impl SettingsFile {
     /// Loads the file if its content changed since the last check. Blocks.
     fn reload(&mut self) -> Option<Result<ServedSettings, ReloadError>> {
         let unreadable = match std::fs::read(&self.path) {
-            Ok(bytes) if self.seen.as_ref() == Some(&bytes) => {
+            Ok(bytes) if self.seen == Some(self.hash(&bytes)) => {
                 self.reported = None;
                 return None;
             }

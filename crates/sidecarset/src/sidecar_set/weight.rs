@@ -21,17 +21,46 @@ pub const TOO_DENSE: &str = "too many short containers and volumes: beyond a tho
 
 /// Whether SidecarSets have more containers and volumes than their length allows.
 pub fn is_too_dense(sets: &[SidecarSet]) -> bool {
-    let weight = |set: &SidecarSet| {
-        let Some(spec) = json::at(set.as_value(), &["spec"]) else { return 0 };
-        let count = |list| json::items(spec, &[list]).len();
-        CONTAINER * (count("containers") + count("initContainers")) + VOLUME * count("volumes")
-    };
-    let needed = sets.iter().map(weight).sum::<usize>().saturating_sub(FREE);
+    let needed = sets.iter().map(required).sum::<usize>().saturating_sub(FREE);
     let mut left = needed;
     sets.iter().all(|set| {
         left = left.saturating_sub(json::length(set.as_value(), left));
         left > 0
     }) && left > 0
+}
+
+/// Returns the length that the containers and volumes of a SidecarSet require.
+fn required(set: &SidecarSet) -> usize {
+    let Some(spec) = json::at(set.as_value(), &["spec"]) else { return 0 };
+    let count = |list| json::items(spec, &[list]).len();
+    CONTAINER * (count("containers") + count("initContainers")) + VOLUME * count("volumes")
+}
+
+/// The limits of this module for SidecarSets that come one after the other, and are not kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Total {
+    required: usize,
+    length: usize,
+    expressions: usize,
+}
+
+impl Total {
+    /// Adds a SidecarSet.
+    pub fn add(&mut self, set: &SidecarSet) {
+        self.required += required(set);
+        self.length += json::length(set.as_value(), usize::MAX);
+        self.expressions += json::at(set.as_value(), &["spec"]).map_or(0, expressions);
+    }
+
+    /// What [`is_too_dense`] says of all of them.
+    pub const fn is_too_dense(&self) -> bool {
+        self.required.saturating_sub(FREE) > self.length
+    }
+
+    /// What [`has_too_long_expressions`] says of all of them.
+    pub const fn has_too_long_expressions(&self) -> bool {
+        self.expressions > EXPRESSIONS_MAX
+    }
 }
 
 /// The most sidecars that one Pod gets, from all SidecarSets. Each is compared with the others and with the Pod, its
@@ -77,6 +106,14 @@ mod tests {
         vec![SidecarSet::from_decoded(set); count]
     }
 
+    fn total(sets: &[SidecarSet]) -> Total {
+        let mut total = Total::default();
+        for set in sets {
+            total.add(set);
+        }
+        total
+    }
+
     #[rstest]
     #[case::none(0, "containers", json!({}), 0, false)]
     #[case::a_thousand_of_nothing(10, "containers", json!({}), 100, false)]
@@ -92,7 +129,8 @@ mod tests {
         #[case] items: usize,
         #[case] expected: bool,
     ) {
-        assert_eq!(is_too_dense(&sets(count, list, &item, items)), expected);
+        let sets = sets(count, list, &item, items);
+        assert_eq!((is_too_dense(&sets), total(&sets).is_too_dense()), (expected, expected));
     }
 
     #[rstest]
@@ -105,6 +143,6 @@ mod tests {
         let mut all = sets(1, "containers", &policy("limits"), 1);
         all.extend(sets(1, "initContainers", &policy("requests"), 1));
         all.extend(sets(1, "containers", &rest, 1));
-        assert_eq!(has_too_long_expressions(&all), expected);
+        assert_eq!((has_too_long_expressions(&all), total(&all).has_too_long_expressions()), (expected, expected));
     }
 }

@@ -64,7 +64,7 @@ fn options() -> SelfSigned {
 async fn serve(kept: &Certificates) -> Running {
     let limits = Limits { time: Duration::from_secs(5), ..Limits::default() };
     let bytes = std::fs::read(pillion_testkit::module::path()).unwrap();
-    let module = Module::load_bounded(&bytes, CodeCache::Use, limits.bounds()).unwrap();
+    let module = Module::load_bounded(&bytes, &CodeCache::Use, limits.bounds()).unwrap();
     let checked = ServedSettings::check(&module, log_agent()).unwrap();
     let server = Server {
         module,

@@ -248,7 +248,7 @@ fn show(lines: &[LogLine], terminal: &mut Terminal) {
 }
 
 /// Reads a module file and its metadata, and compiles the module.
-fn load(path: &std::path::Path, cache: CodeCache) -> anyhow::Result<(Module, Option<metadata::Metadata>)> {
+fn load(path: &std::path::Path, cache: &CodeCache) -> anyhow::Result<(Module, Option<metadata::Metadata>)> {
     let shown = || path.display().to_string();
     let bytes = std::fs::read(path).with_context(shown)?;
     let metadata = metadata::Metadata::of_module(&bytes).with_context(shown)?;
@@ -257,7 +257,7 @@ fn load(path: &std::path::Path, cache: CodeCache) -> anyhow::Result<(Module, Opt
     }
     let load = || Module::load_with(&bytes, cache);
     // Programs that were written for kwctl read both streams as one.
-    let loaded = if std::io::stderr().is_terminal() && cache == CodeCache::Use {
+    let loaded = if std::io::stderr().is_terminal() && *cache == CodeCache::Use {
         module::with_notice(&mut std::io::stderr(), load)?
     } else {
         load()

@@ -140,7 +140,7 @@ impl Policy {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Prepared> {
         let cache = if args.disable_wasmtime_cache { CodeCache::Off } else { CodeCache::Use };
-        let (module, metadata) = super::load(&self.module, cache)?;
+        let (module, metadata) = super::load(&self.module, &cache)?;
         let assumed = if args.assume_service_accounts { self.assumed(metadata.as_ref()) } else { BTreeSet::new() };
         let mut resources = self.granted(metadata.as_ref(), &assumed, terminal);
         let reads_cluster = !resources.is_empty();

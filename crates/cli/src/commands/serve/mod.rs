@@ -2,6 +2,7 @@
 
 mod certificates;
 mod cluster;
+mod compile;
 mod options;
 
 use std::net::SocketAddr;
@@ -56,6 +57,9 @@ pub struct Args {
     /// Check options and settings, and end.
     #[arg(long)]
     check: bool,
+    /// Compile the module into this folder, and end: what the server itself asks for (`compile`).
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    compile_into: Option<PathBuf>,
 }
 
 /// The default address for HTTPS.
@@ -72,12 +76,19 @@ const CHECK: Duration = Duration::from_secs(30);
 pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
     let options = args.options.clone().with_file(args.config.as_deref())?;
     let limits = limits(&options)?;
+    if let Some(folder) = &args.compile_into {
+        load(options.module.as_deref(), &limits, &CodeCache::In(folder.clone()))?;
+        return Ok(Status::Done);
+    }
     let Some(path) = options.settings.clone() else {
         bail!("no settings: give a file with --settings, PILLION_SETTINGS or the key settings of --config");
     };
     let files = certificates::Wanted::from_options(&options)?;
     logging::start(options.log_level.unwrap_or_default(), options.log_format.unwrap_or_default());
-    let module = load(options.module.as_deref(), &limits)?;
+    let folder = if args.check { None } else { compile::elsewhere() };
+    let cache = folder.as_ref().map_or(CodeCache::Use, compile::Folder::cache);
+    let module = load(options.module.as_deref(), &limits, &cache)?;
+    drop(folder);
     let mut settings = settings_file(path.clone(), module.clone().within(CHECK));
     let checked = settings.load();
     if args.check {
@@ -109,13 +120,13 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 }
 
 /// Loads the module of a file, or the built-in one.
-fn load(file: Option<&Path>, limits: &Limits) -> anyhow::Result<Module> {
+fn load(file: Option<&Path>, limits: &Limits, cache: &CodeCache) -> anyhow::Result<Module> {
     let Some(path) = file else {
-        return Module::load_bounded(module::BYTES, CodeCache::Use, limits.bounds()).context("the built-in module");
+        return Module::load_bounded(module::BYTES, cache, limits.bounds()).context("the built-in module");
     };
     let name = || format!("--module {}", path.display());
     let bytes = std::fs::read(path).with_context(name)?;
-    Module::load_bounded(&bytes, CodeCache::Use, limits.bounds()).with_context(name)
+    Module::load_bounded(&bytes, cache, limits.bounds()).with_context(name)
 }
 
 /// Returns the settings file; `module` validates its content.

@@ -3,7 +3,10 @@
 //! A request carries its settings into the module, whose work grows with their length. Therefore the SidecarSets become
 //! a bundle, however they are written, and the creation of a Pod carries only those that match it ([`pods`]).
 
+mod catalogs;
+mod groups;
 mod known;
+mod many;
 mod maps;
 mod pods;
 
@@ -16,12 +19,17 @@ use pillion_bundle::source::ConfigMapName;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Map, Value};
 
+use self::catalogs::Catalogs;
+pub(super) use self::many::Many;
 use self::maps::{Maps, Shortened};
 use self::pods::PodSettings;
 use super::subject::Subject;
 use crate::cluster::Cluster;
 use crate::module::{Error, Module};
 use crate::protocol::Operation;
+
+/// Parses the bytes of a file into settings. The error is a text that names the file.
+pub type Parse = dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync;
 
 /// Why a server cannot use settings.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +52,12 @@ pub enum SettingsError {
 
 /// Settings that the module accepted.
 pub struct ServedSettings {
+    /// Of SidecarSets that are too many for one bundle, it has only those that guards ask for.
     whole: Text,
     /// `None` if there are no SidecarSets, or if they cannot become a bundle.
     pods: Option<PodSettings>,
+    /// The settings without SidecarSets, if these are too many for one bundle.
+    others: Option<Map<String, Value>>,
     /// The ConfigMaps of `bundleRef`.
     maps: Option<Arc<Maps>>,
     loaded: SystemTime,
@@ -59,7 +70,7 @@ impl ServedSettings {
     /// # Errors
     /// [`SettingsError`] if a server cannot use the settings.
     pub fn check(module: &Module, settings: Value) -> Result<Self, SettingsError> {
-        let mut settings = match settings {
+        let settings = match settings {
             Value::Null => Map::new(),
             Value::Object(settings) => settings,
             _ => return Err(SettingsError::NotAnObject),
@@ -75,16 +86,45 @@ impl ServedSettings {
         let decoded = Settings::decode(as_written).ok();
         let catalog = decoded.as_ref().and_then(compile);
         let at = decoded.and_then(|decoded| decoded.bundle_source.config_map);
+        Self::compiled(settings, catalog.map(|catalog| (catalog.into(), None)), at)
+    }
+
+    /// Like [`Self::check`], for settings with many SidecarSets.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(super) fn check_many(module: &Module, many: Many<'_>, parse: &Parse) -> Result<Self, SettingsError> {
+        let (settings, catalogs, with_accounts) = many.check(module, parse)?;
+        if settings.get("role").is_some_and(|role| role == "Assert") {
+            return Err(SettingsError::Role);
+        }
+        let at = Settings::decode(settings.clone().into()).ok().and_then(|decoded| decoded.bundle_source.config_map);
+        Self::compiled(settings, Some((catalogs, with_accounts)), at)
+    }
+
+    /// Beside several bundles is one of the SidecarSets with a ServiceAccount. `at` is the ConfigMap of `bundleRef`.
+    fn compiled(
+        mut settings: Map<String, Value>,
+        catalogs: Option<(Catalogs, Option<String>)>,
+        at: Option<ConfigMapName>,
+    ) -> Result<Self, SettingsError> {
         settings.remove("role");
-        let pods = catalog.map(|catalog| {
+        let mut others = None;
+        let pods = catalogs.map(|(catalogs, with_accounts)| {
             settings.remove("sidecarSets");
-            settings.insert("bundle".to_owned(), catalog.text().into());
-            PodSettings::new(catalog, &settings)
+            settings.remove("bundle");
+            if catalogs.text().is_none() {
+                others = Some(settings.clone());
+            }
+            if let Some(text) = catalogs.text().map(str::to_owned).or(with_accounts) {
+                settings.insert("bundle".to_owned(), text.into());
+            }
+            PodSettings::new(catalogs, &settings)
         });
         let operation = Operation::ValidateSettings;
         let whole =
             Text::new(&settings).map_err(|error| SettingsError::Unchecked(Error::Message { operation, error }))?;
-        Ok(Self { whole, pods, maps: at.map(Maps::new).map(Arc::new), loaded: SystemTime::now() })
+        Ok(Self { whole, pods, others, maps: at.map(Maps::new).map(Arc::new), loaded: SystemTime::now() })
     }
 
     /// Returns the time when they were checked.
@@ -111,7 +151,8 @@ impl ServedSettings {
     /// Never in practice: a request always serializes to JSON.
     pub(super) fn payload(&self, role: Role, subject: &Subject<'_>) -> serde_json::Result<Vec<u8>> {
         let for_pod = self.pods.as_ref().and_then(|pods| pods.text_for(subject.new_pod()?));
-        let settings = for_pod.as_ref().unwrap_or(&self.whole);
+        let shorter = for_pod.or_else(|| self.text_beside(subject));
+        let settings = shorter.as_ref().unwrap_or(&self.whole);
         let mut payload = Vec::with_capacity(subject.length() + settings.0.len() + ENVELOPE);
         payload.extend_from_slice(br#"{"request":"#);
         serde_json::to_writer(&mut payload, subject.request())?;
@@ -119,6 +160,19 @@ impl ServedSettings {
         settings.write(role, &mut payload);
         payload.push(b'}');
         Ok(payload)
+    }
+}
+
+impl ServedSettings {
+    /// Returns the settings for a SidecarSet of the cluster, if those of the settings are too many for one bundle.
+    fn text_beside(&self, subject: &Subject<'_>) -> Option<Text> {
+        let request = subject.request();
+        if request.kind.kind != "SidecarSet" {
+            return None;
+        }
+        let mut settings = self.others.clone()?;
+        settings.insert("bundle".to_owned(), self.pods.as_ref()?.bundle_beside(request.object)?.into());
+        Text::new(&settings).ok()
     }
 }
 

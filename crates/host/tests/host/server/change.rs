@@ -107,6 +107,73 @@ fn a_file_that_cannot_be_served_says_why() {
     assert!(file(&path).load().unwrap_err().to_string().contains("No such file"));
 }
 
+/// Returns more SidecarSets than one bundle may have. The last one matches Pods with `app: web`.
+fn many() -> Vec<Value> {
+    let mut manifests: Vec<Value> = (0..2_000)
+        .map(|index| {
+            let name = format!("set-{index:04}");
+            let mut settings = settings_with(&name, "agent:1");
+            settings["sidecarSets"][0]["spec"]["selector"]["matchLabels"]["app"] = name.into();
+            settings["sidecarSets"][0].take()
+        })
+        .collect();
+    manifests.push(settings_with("log-agent", "agent:1")["sidecarSets"][0].take());
+    manifests
+}
+
+/// Creates a SidecarSet in the cluster.
+fn sidecar_set_review(manifest: &Value) -> Value {
+    let group = "apps.kruise.io";
+    let mut review = pod_review("u", &web());
+    let request = &mut review["request"];
+    request["name"] = manifest["metadata"]["name"].clone();
+    request["namespace"] = Value::Null;
+    request["kind"] = json!({"group": group, "version": "v1beta1", "kind": "SidecarSet"});
+    request["resource"] = json!({"group": group, "version": "v1beta1", "resource": "sidecarsets"});
+    request["object"] = manifest.clone();
+    review
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sidecar_sets_act_as_few_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    let load = |manifests: &[Value]| {
+        fs::write(&path, json!({"systemNamespace": "kruise-system", "sidecarSets": manifests}).to_string()).unwrap();
+        file(&path).load()
+    };
+    let manifests = many();
+    let server = Setup::default().start().await;
+    server.settings.send_replace(Arc::new(load(&manifests).unwrap()));
+    let mut client = server.client().await;
+    assert_eq!(added_images(&ask(&mut client, paths::MUTATE, &pod_review("u", &web())).await), ["agent:1"]);
+    let far = pod_review("u", &json!({"app": "set-0003"}));
+    assert_eq!(added_images(&ask(&mut client, paths::MUTATE, &far).await), ["agent:1"]);
+    let none = pod_review("u", &json!({"app": "none"}));
+    assert_eq!(added_images(&ask(&mut client, paths::MUTATE, &none).await), [""; 0]);
+
+    // A SidecarSet of the cluster is compared with those of the settings.
+    let mut rival = manifests[1_234].clone();
+    rival["metadata"]["name"] = "rival".into();
+    let refused = ask(&mut client, paths::MUTATE, &sidecar_set_review(&rival)).await;
+    let message = refused["status"]["message"].as_str().unwrap_or_default();
+    assert!(refused["allowed"] == json!(false) && message.contains("set-1234"), "{refused}");
+
+    // Errors name the place in the settings.
+    for (change, expected) in [
+        (json!({"metadata": {"name": "set-0007"}}), "sidecarSets[1500].metadata.name: Duplicate value"),
+        (json!({"metadata": {"name": "set-1500"}, "spec": {"containers": 1}}), "sidecarSets[1500].spec.containers"),
+    ] {
+        let mut broken = manifests.clone();
+        broken[1_500]["metadata"] = change["metadata"].clone();
+        if let Some(spec) = change.get("spec") {
+            broken[1_500]["spec"] = spec.clone();
+        }
+        let told = load(&broken).unwrap_err().to_string();
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_is_read_again_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,14 +43,14 @@ pub fn policy() -> Module {
     static POLICY: OnceLock<Module> = OnceLock::new();
     let load = || {
         let bytes = std::fs::read(pillion_testkit::module::path()).unwrap();
-        Module::load_bounded(&bytes, CodeCache::Use, Limits { evaluations: 64, ..limits() }.bounds()).unwrap()
+        Module::load_bounded(&bytes, &CodeCache::Use, Limits { evaluations: 64, ..limits() }.bounds()).unwrap()
     };
     POLICY.get_or_init(load).clone()
 }
 
 /// Compiles a module from the text format.
 pub fn guest(text: &str, limits: Limits) -> Module {
-    Module::load_bounded(text.as_bytes(), CodeCache::Off, limits.bounds()).unwrap()
+    Module::load_bounded(text.as_bytes(), &CodeCache::Off, limits.bounds()).unwrap()
 }
 
 /// One SidecarSet that matches Pods with `app: web`.
