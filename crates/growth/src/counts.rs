@@ -72,14 +72,9 @@ pub fn since(before: &Counted, now: &Counted) -> Counted {
 /// Returns the name of a request: its verb, as RBAC calls it, and its resource.
 pub fn name(method: &Method, path: &str, query: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let rest = match parts.as_slice() {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => return format!("get {path}"),
-    };
-    let (resource, object) = match rest {
-        ["namespaces", _, resource, object @ ..] => (*resource, object),
-        [resource, object @ ..] => (*resource, object),
-        [] => return format!("get {path}"),
+    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = parts.as_slice() else { return format!("get {path}") };
+    let (["namespaces", _, resource, object @ ..] | [resource, object @ ..]) = rest else {
+        return format!("get {path}");
     };
     let part = object.get(1).map(|part| format!("/{part}")).unwrap_or_default();
     let verb = match method.as_str() {

@@ -1,5 +1,6 @@
 //! The objects of a plan, as an API server stores them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ impl Plan {
         let named = |name: String| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(&name, None)});
         let namespaces = (0..self.size.namespaces).map(namespace);
         let system = [NAMESPACE, "kruise-system"].map(str::to_owned);
-        let head = system.into_iter().chain(namespaces).map(named).chain([self.ceiling()]);
+        let head = system.into_iter().chain(namespaces).map(named).chain([ceiling()]);
         let pods = self.workloads().flat_map(move |workload| {
             let template = injected.get(&key(workload.sidecars)).cloned().unwrap_or_else(|| pod(&workload));
             let replicas =
@@ -129,23 +130,13 @@ impl Plan {
         })
     }
 
-    /// Returns the ClusterRole with all permissions that the SidecarSets merge.
-    fn ceiling(&self) -> Value {
-        let rule = |resource: &str, verb: &str| json!({"apiGroups": [""], "resources": [resource], "verbs": [verb]});
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": "agents", "labels": {"pillion.dev/merged-ceiling": "true"}, "creationTimestamp": MADE},
-            "rules": [rule("endpoints", "get"), rule("pods", "list")]
-        })
-    }
-
     /// Returns a Pod of each SidecarSet without an identity, as the policy injects it, by [`key`].
     fn injected(&self) -> anyhow::Result<BTreeMap<String, Value>> {
         let mut all = BTreeMap::new();
         for workload in self.workloads() {
             let Sidecars::Log(number) = workload.sidecars else { continue };
-            if !all.contains_key(&key(workload.sidecars)) {
-                all.insert(key(workload.sidecars), injected(&pod(&workload), self.log_set(number, 1))?);
+            if let Entry::Vacant(place) = all.entry(key(workload.sidecars)) {
+                place.insert(injected(&pod(&workload), &self.log_set(number, 1))?);
             }
         }
         Ok(all)
@@ -239,6 +230,16 @@ impl Workload {
         pod["status"] = kubelet::running(&pod);
         pod
     }
+}
+
+/// Returns the ClusterRole with all permissions that the SidecarSets merge.
+fn ceiling() -> Value {
+    let rule = |resource: &str, verb: &str| json!({"apiGroups": [""], "resources": [resource], "verbs": [verb]});
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "agents", "labels": {"pillion.dev/merged-ceiling": "true"}, "creationTimestamp": MADE},
+        "rules": [rule("endpoints", "get"), rule("pods", "list")]
+    })
 }
 
 /// Returns what tells Pods of one kind from those of others.
@@ -370,7 +371,7 @@ fn sidecar_set(name: &str, version: usize, (label, value): (&str, String), ident
 }
 
 /// Returns a Pod as the policy injects it.
-fn injected(pod: &Value, sidecar_set: Value) -> anyhow::Result<Value> {
+fn injected(pod: &Value, sidecar_set: &Value) -> anyhow::Result<Value> {
     let name = sidecar_set["metadata"]["name"].clone();
     let settings = json!({"sidecarSets": [sidecar_set]});
     let settings = Settings::decode(settings).map_err(|errors| anyhow::anyhow!("the settings: {errors:?}"))?;

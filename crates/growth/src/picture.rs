@@ -7,7 +7,10 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 
 use crate::measured::Point;
-use crate::report::{grouped, watched};
+use crate::report::watched;
+
+/// Reads a figure of a cluster.
+type Figure = fn(&Point) -> f64;
 
 /// Width and height of one chart.
 const CHART: (u32, u32) = (420, 300);
@@ -37,11 +40,11 @@ pub fn write(path: &Path, points: &[Point]) -> anyhow::Result<()> {
 }
 
 fn charts(points: &[Point]) -> Vec<Chart> {
-    let curve = |of: fn(&Point) -> f64| -> Vec<(f64, f64)> {
+    let curve = |of: Figure| -> Vec<(f64, f64)> {
         // A logarithm needs more than nothing.
         points.iter().map(|point| (point.size.pods as f64, of(point).max(0.001))).collect()
     };
-    let chart = |title, curves: &[(&'static str, fn(&Point) -> f64)]| Chart {
+    let chart = |title, curves: &[(&'static str, Figure)]| Chart {
         title,
         curves: curves.iter().map(|(name, of)| (*name, curve(*of))).collect(),
     };
@@ -129,7 +132,7 @@ impl Chart {
             .x_desc("Pods")
             .x_labels(4)
             .y_labels(5)
-            .x_label_formatter(&|value| grouped(*value as usize))
+            .x_label_formatter(&|value| format!("{value}"))
             .light_line_style(RGBColor(240, 240, 240))
             .label_style((FONT, 12))
             .draw()

@@ -32,8 +32,8 @@ pub async fn create(client: &Client, path: &str, object: &Value) -> anyhow::Resu
 ///
 /// # Errors
 /// The API server refuses it.
-pub async fn patch(client: &Client, path: &str, media: &str, patch: &Value) -> anyhow::Result<Value> {
-    send(client, Method::PATCH, path, media, patch).await
+pub async fn patch(client: &Client, path: &str, media: &str, change: &Value) -> anyhow::Result<Value> {
+    send(client, Method::PATCH, path, media, change).await
 }
 
 /// Deletes an object at once.

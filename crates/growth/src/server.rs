@@ -125,7 +125,7 @@ async fn answer(State(shared): State<Shared>, request: Request<ServedBody>) -> R
 fn counting(body: AnswerBody, counts: Arc<Counts>, counted: Option<String>) -> ServedBody {
     let Some(counted) = counted else { return ServedBody::new(body) };
     ServedBody::new(body.map_frame(move |frame| {
-        counts.answered(&counted, frame.data_ref().map_or(0, |data| data.len()));
+        counts.answered(&counted, frame.data_ref().map_or(0, axum::body::Bytes::len));
         frame
     }))
 }

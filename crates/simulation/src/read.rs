@@ -81,10 +81,8 @@ impl World {
     fn own_list(&self, list: &List) -> Response<AnswerBody> {
         let limit = list.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let page = self.page(&list.place(), list.after.clone(), limit);
-        let mut metadata = json!({"resourceVersion": page.version.to_string()});
-        if let Some(last) = &page.last {
-            metadata["continue"] = format!("{}/{}", last.namespace, last.name).into();
-        }
+        let next = page.last.as_ref().map(|last| format!("{}/{}", last.namespace, last.name)).unwrap_or_default();
+        let metadata = json!({"resourceVersion": page.version.to_string(), "continue": next});
         let selected: Vec<&str> =
             page.objects.iter().map(|object| &**object).filter(|object| list.selection.takes_text(object)).collect();
         let items = selected.join(",");
@@ -116,7 +114,7 @@ impl World {
                     .any(|key| (key.namespace.as_str(), key.name.as_str()) == (text("namespace"), text("name")))
             });
             if list.after.is_none() {
-                let own = own.iter().map(|object| value(object)).collect::<Result<Vec<Value>, _>>()?;
+                let own = own.iter().map(value).collect::<Result<Vec<Value>, _>>()?;
                 items.extend(own.into_iter().filter(|object| list.selection.takes(object)));
             }
         }

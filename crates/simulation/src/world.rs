@@ -160,7 +160,7 @@ impl World {
         let is_of_object = verb != Verb::TokenRequest;
         if let Some(log) = &self.log {
             if is_of_object {
-                self.store(log, key, before, after);
+                self.store(log, key, before, after.as_ref());
             }
             return;
         }
@@ -179,14 +179,14 @@ impl World {
     }
 
     /// Stores the effect of a write, and shows it to watches.
-    fn store(&self, log: &Log, key: &Key, before: Option<Value>, after: Option<Value>) {
+    fn store(&self, log: &Log, key: &Key, before: Option<Value>, after: Option<&Value>) {
         let (event, version) = {
             let mut state = self.lock();
             if after.is_none() {
                 state.version += 1;
             }
             let version = state.version;
-            let stored = after.as_ref().map(text);
+            let stored = after.map(text);
             let known = match &stored {
                 Some(stored) => state.objects.insert(key.clone(), Some(Arc::clone(stored))),
                 None => state.objects.remove(key),

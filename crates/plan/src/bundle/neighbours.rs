@@ -62,7 +62,9 @@ mod tests {
 
     fn of(all: &[SidecarSet], set: &SidecarSet) -> Vec<String> {
         let mut neighbours = Neighbours::default();
-        all.iter().for_each(|set| neighbours.put(set));
+        for set in all {
+            neighbours.put(set);
+        }
         neighbours.of(set).into_iter().map(str::to_owned).collect()
     }
 

@@ -103,7 +103,7 @@ fn states(text: &str) -> Option<BTreeMap<String, Option<InPlaceState>>> {
 
 impl InPlace {
     pub(super) fn parse(annotations: &Texts) -> Self {
-        let states = annotations.get(STATE).map_or_else(|| Some(BTreeMap::new()), |text| states(text));
+        let states = annotations.get(STATE).map_or_else(|| Some(BTreeMap::new()), states);
         let before = annotations.get(BEFORE).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         Self { states, before }
     }

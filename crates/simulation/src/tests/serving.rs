@@ -143,8 +143,8 @@ async fn writes_come_one_after_the_other() {
             maps.patch("a", &PatchParams::default(), &Patch::Merge(&change)).await
         }
     });
-    let patched = futures_util::future::join_all(patches).await;
-    assert!(patched.iter().all(Result::is_ok));
+    let answers = futures_util::future::join_all(patches).await;
+    assert!(answers.iter().all(Result::is_ok));
     let data = maps.get("a").await.expect("it is there").data.expect("data");
     assert_eq!(data.len(), 21);
 }

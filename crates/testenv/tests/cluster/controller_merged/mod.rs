@@ -15,7 +15,7 @@ use pillion_identity::decision::Asking;
 use pillion_identity::merged::ready;
 use pillion_identity::names;
 use pillion_kubernetes::lookup::{Answer, Lookup, ObjectRef};
-use pillion_plan::demand::{Demands, Prepared};
+use pillion_plan::demand::{Demands, PreparedSets};
 use pillion_runtime::Context;
 use pillion_runtime::queue::run;
 use pillion_testenv::faults::Faults;
@@ -139,7 +139,7 @@ impl TestNamespace {
     /// Checks whether the policy would now give a Pod the account.
     pub async fn is_ready(&self, settings: &Settings) -> Result<(), String> {
         let namespace = json!({"metadata": {"name": self.name}});
-        let prepared = Prepared::from_sets(&settings.sidecar_sets);
+        let prepared = PreparedSets::from_sets(&settings.sidecar_sets);
         let demands = Demands::new(&prepared, settings, &namespace);
         let sets: Vec<&Asking> = ["a", "b"].iter().filter_map(|name| demands.merging(name)).collect();
         ready(NAME, &sets, &self.name, &Stored(self.objects().await)).map_err(|reason| reason.to_string())
