@@ -105,7 +105,7 @@ impl Kubelet {
         let watching = work.clone();
         let watch = tokio::spawn(async move {
             if let Err(error) = watching.watch(version).await {
-                crate::program::tell(&format!("the kubelets have stopped: {error:#}"));
+                crate::progress::tell(&format!("the kubelets have stopped: {error:#}"));
             }
         });
         Ok(Self { work, watch })

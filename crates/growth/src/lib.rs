@@ -18,6 +18,7 @@ pub mod objects;
 pub mod picture;
 pub mod plan;
 pub mod program;
+pub mod progress;
 pub mod report;
 pub mod requests;
 pub mod scene;

@@ -118,7 +118,7 @@ impl Chart {
         let all = || self.curves.iter().flat_map(|(_, points)| points);
         let range = |of: fn(&(f64, f64)) -> f64| {
             let (least, most) = (all().map(of).fold(f64::MAX, f64::min), all().map(of).fold(f64::MIN, f64::max));
-            least * 0.7..most * 1.6
+            least * 0.7..most * 6.0
         };
         let mut chart = ChartBuilder::on(area)
             .margin(10)

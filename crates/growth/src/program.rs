@@ -1,6 +1,5 @@
 //! The programs that are measured, as processes of their own.
 
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -18,12 +17,6 @@ use crate::objects;
 const PATIENCE: Duration = Duration::from_mins(10);
 const LOOK: Duration = Duration::from_millis(50);
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// Tells what happens, on stderr.
-pub fn tell(text: &str) {
-    // Nobody reads it any longer.
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
 
 /// The files of a run, and the program.
 #[derive(Clone, Debug)]

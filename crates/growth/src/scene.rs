@@ -17,7 +17,8 @@ use crate::kubelet::Kubelet;
 use crate::measured::{Phase, Point, Rollout};
 use crate::objects::{self, MAX_UNAVAILABLE};
 use crate::plan::{Plan, Sidecars, Size};
-use crate::program::{Installation, Process, tell};
+use crate::program::{Installation, Process};
+use crate::progress::tell;
 use crate::requests::{MERGE, STRATEGIC, create, delete, get, patch, pod_path};
 
 /// How long a container takes to restart.

@@ -15,6 +15,7 @@ mod apply;
 mod cluster;
 mod log;
 mod objects;
+mod place;
 mod read;
 mod request;
 mod strategic;
@@ -47,9 +48,10 @@ pub use objects::{Situation, is_shown};
 use answer::{Refusal, answer, passed_on};
 use cluster::{ask, get, path};
 use objects::{Object, group};
+use place::Place;
 use read::List;
 use request::{Asked, Query};
-use world::{Place, World};
+use world::World;
 use write::{WriteTarget, body};
 
 /// The number of objects that are looked up in the cluster at the same time.

@@ -17,8 +17,8 @@ use tower::BoxError;
 
 use super::answer::{AnswerBody, Refusal, of_body};
 use super::objects::Key;
+use super::place::{Place, Text};
 use super::request::Selection;
-use super::world::{Place, Text};
 
 /// How long a watch lasts that names no other time.
 const WATCH: Duration = Duration::from_mins(5);

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::answer::{AnswerBody, Refusal, answer, text};
 use super::cluster::{ask, get, path};
 use super::objects::{KINDS, Key, group, resource};
+use super::place::{Place, Text};
 use super::request::{Query, Selection};
-use super::world::{Known, Place, Text, World};
+use super::world::{Known, World};
 
 /// What a list asks for.
 pub(super) struct List {

@@ -12,10 +12,8 @@ use serde_json::Value;
 
 use super::log::{Event, Log};
 use super::objects::{Key, Kind, Object};
+use super::place::{Place, Text};
 use super::{Verb, Write};
-
-/// The JSON text of an object. A cluster with many objects takes a fraction of the memory that their values would take.
-pub(super) type Text = Arc<str>;
 
 /// The world of a simulation.
 pub(super) struct World {
@@ -50,29 +48,6 @@ pub(super) struct Written<'a> {
     pub(super) part: Option<&'a str>,
     pub(super) before: Option<Value>,
     pub(super) after: Option<Value>,
-}
-
-/// The objects of a resource, in one namespace or in all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) group: String,
-    pub(super) resource: String,
-    pub(super) namespace: Option<String>,
-}
-
-impl Place {
-    /// Whether an object is one of them.
-    pub(super) fn has(&self, key: &Key) -> bool {
-        key.group == self.group
-            && key.resource == self.resource
-            && self.namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace)
-    }
-
-    /// Returns the key before that of the first object.
-    fn start(&self) -> Key {
-        let namespace = self.namespace.clone().unwrap_or_default();
-        Key { group: self.group.clone(), resource: self.resource.clone(), namespace, name: String::new() }
-    }
 }
 
 /// A part of a list.
