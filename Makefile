@@ -290,7 +290,7 @@ bench-growth: policy.wasm
 	"$(abspath $(TARGET_DIR))/dist/pillion-growth" $(GROWTH_DOCS) $(GROWTH_FLAGS)
 
 # The same, with the tables written into docs/benchmarks.md, and the picture beside it.
-bench-growth-docs: GROWTH_DOCS := --docs "$(CURDIR)/docs/benchmarks.md" --picture "$(CURDIR)/docs/images/growth.svg"
+bench-growth-docs: GROWTH_DOCS := --docs "$(CURDIR)/docs/benchmarks.md" --picture "$(CURDIR)/docs/charts/growth.svg"
 bench-growth-docs: bench-growth
 
 # How long a Pod takes to start with and without an identity of its sidecar, and seconds per wave of a rollout, on real

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use plotters::prelude::*;
 
 use crate::measured::Point;
-use crate::report::watched;
+use crate::report::{grouped, watched};
 
 /// Reads a figure of a cluster.
 type Figure = fn(&Point) -> f64;
@@ -27,16 +27,37 @@ struct Chart {
 /// # Errors
 /// The file cannot be written, or there is nothing to show.
 pub fn write(path: &Path, points: &[Point]) -> anyhow::Result<()> {
+    std::fs::write(path, draw(points)?).with_context(|| path.display().to_string())
+}
+
+/// Returns the picture.
+fn draw(points: &[Point]) -> anyhow::Result<String> {
     let charts = charts(points);
     let rows = u32::try_from(charts.len().div_ceil(2))?;
-    let area = SVGBackend::new(path, (2 * CHART.0, rows * CHART.1)).into_drawing_area();
-    let failed = |error: &dyn std::fmt::Display| anyhow!("{}: {error}", path.display());
-    area.fill(&WHITE).map_err(|error| failed(&error))?;
-    for (chart, area) in charts.iter().zip(area.split_evenly((usize::try_from(rows)?, 2))) {
-        chart.draw(&area).map_err(|error| failed(&error))?;
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (2 * CHART.0, rows * CHART.1)).into_drawing_area();
+        let failed = |error: &dyn std::fmt::Display| anyhow!("the picture: {error}");
+        area.fill(&WHITE).map_err(|error| failed(&error))?;
+        for (chart, area) in charts.iter().zip(area.split_evenly((usize::try_from(rows)?, 2))) {
+            chart.draw(&area).map_err(|error| failed(&error))?;
+        }
+        area.present().map_err(|error| failed(&error))?;
     }
-    area.present().map_err(|error| failed(&error))?;
-    Ok(())
+    described(&text, points)
+}
+
+/// Gives a picture a title and a description for readers who do not see it, and the width of its page.
+fn described(text: &str, points: &[Point]) -> anyhow::Result<String> {
+    let (head, rest) = text.split_once('>').context("the picture has no start")?;
+    let (_, view) = head.split_once(" viewBox=").context("the picture has no viewBox")?;
+    let pods = points.iter().map(|point| grouped(point.size.pods)).collect::<Vec<_>>().join(", ");
+    Ok(format!(
+        "<svg role=\"img\" aria-labelledby=\"title desc\" viewBox={view}>\n\
+         <title id=\"title\">The cost of the controllers over the number of Pods</title>\n\
+         <desc id=\"desc\">Memory, CPU, time, CPU at rest, requests and bytes of watches in clusters of {pods} Pods, with \
+         logarithmic axes. The tables have the numbers.</desc>{rest}"
+    ))
 }
 
 fn charts(points: &[Point]) -> Vec<Chart> {
@@ -153,5 +174,34 @@ impl Chart {
             .draw()
             .map_err(|error| error.to_string())?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measured::{Admission, Phase, Rollout};
+    use crate::plan::Size;
+
+    #[test]
+    fn a_picture_has_a_title_and_all_charts() {
+        let phase = Phase { time: Duration::from_secs(2), peak: 100 << 20, ..Phase::default() };
+        let point = |pods| Point {
+            size: Size::of_pods(pods),
+            pod: 7_000,
+            start: phase.clone(),
+            rollout: Rollout { phase: phase.clone(), ..Rollout::default() },
+            admission: Admission::default(),
+            churn: phase.clone(),
+            rest: phase.clone(),
+            restart: phase.clone(),
+        };
+        let points = [point(1_000), point(10_000)];
+        let text = draw(&points).unwrap();
+        assert!(text.starts_with("<svg role=\"img\" aria-labelledby=\"title desc\" viewBox=\"0 0 840 900\""), "{text}");
+        assert!(text.contains("clusters of 1,000, 10,000 Pods"), "{text}");
+        assert!(charts(&points).iter().all(|chart| text.contains(chart.title)), "{text}");
     }
 }

@@ -358,7 +358,11 @@ fn each_picture_is_shown_and_each_shown_picture_exists() {
 /// A reader without the picture gets its title and description. GitHub and a site show it as a document of its own: it
 /// loads nothing, runs nothing, and takes the width that it gets.
 #[rstest]
-fn pictures_describe_themselves_and_need_nothing_else(#[files("../../docs/images/*.svg")] picture: PathBuf) {
+fn pictures_describe_themselves_and_need_nothing_else(
+    #[files("../../docs/images/*.svg")]
+    #[files("../../docs/charts/*.svg")]
+    picture: PathBuf,
+) {
     let text = text(&picture);
     let picture = roxmltree::Document::parse(&text).unwrap();
     let root = picture.root_element();
@@ -373,8 +377,8 @@ fn pictures_describe_themselves_and_need_nothing_else(#[files("../../docs/images
         assert!(child.text().is_some_and(|text| text.split_whitespace().count() > 2), "{id} is too short");
     }
     let allowed = [
-        "svg", "title", "desc", "style", "defs", "marker", "rect", "path", "line", "circle", "use", "text", "tspan",
-        "g",
+        "svg", "title", "desc", "style", "defs", "marker", "rect", "path", "line", "polyline", "circle", "use", "text",
+        "tspan", "g",
     ];
     for node in picture.descendants().filter(roxmltree::Node::is_element) {
         assert!(allowed.contains(&node.tag_name().name()), "{node:?}");
