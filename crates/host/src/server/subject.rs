@@ -48,11 +48,21 @@ impl<'a> Subject<'a> {
         self.new_pod.get_or_init(|| self.find_new_pod().map(Arc::new)).as_ref()
     }
 
-    fn find_new_pod(&self) -> Option<NewPod> {
-        let Request { uid, kind, sub_resource, namespace, operation, .. } = &self.request;
+    /// Whether SidecarSets decide on the request that have nothing to do with a ServiceAccount.
+    pub(super) fn needs_all_sets(&self) -> bool {
+        self.creates_pod() || (self.request.kind.kind == "SidecarSet" && self.request.object.is_some())
+    }
+
+    fn creates_pod(&self) -> bool {
+        let Request { kind, sub_resource, operation, .. } = &self.request;
         let is_pod =
             kind.group.is_empty() && kind.kind == "Pod" && sub_resource.as_deref().unwrap_or_default().is_empty();
-        if !is_pod || operation != "CREATE" {
+        is_pod && operation == "CREATE"
+    }
+
+    fn find_new_pod(&self) -> Option<NewPod> {
+        let Request { uid, namespace, .. } = &self.request;
+        if !self.creates_pod() {
             return None;
         }
         let object = self.object()?;

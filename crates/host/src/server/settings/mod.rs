@@ -148,10 +148,14 @@ impl ServedSettings {
     /// Returns the payload that asks the module for a decision.
     ///
     /// # Errors
-    /// Never in practice: a request always serializes to JSON.
+    /// The SidecarSets are too many for one bundle, and those that this request is about cannot be told or put together:
+    /// the others must not decide alone.
     pub(super) fn payload(&self, role: Role, subject: &Subject<'_>) -> serde_json::Result<Vec<u8>> {
         let for_pod = self.pods.as_ref().and_then(|pods| pods.text_for(subject.new_pod()?));
         let shorter = for_pod.or_else(|| self.text_beside(subject));
+        if shorter.is_none() && self.others.is_some() && subject.needs_all_sets() {
+            return Err(serde::ser::Error::custom("the SidecarSets that the request is about cannot be put together"));
+        }
         let settings = shorter.as_ref().unwrap_or(&self.whole);
         let mut payload = Vec::with_capacity(subject.length() + settings.0.len() + ENVELOPE);
         payload.extend_from_slice(br#"{"request":"#);
@@ -229,4 +233,45 @@ fn compile(settings: &Settings) -> Option<Catalog> {
     }
     let sets: Vec<SidecarSet> = sets.iter().cloned().map(SidecarSet::for_settings).collect();
     Catalog::read(pillion_bundle::write(&sets)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Settings whose SidecarSets are in several bundles, none of which can be used.
+    fn unusable() -> ServedSettings {
+        let whole = Text::new(&Map::new()).unwrap();
+        ServedSettings { whole, pods: None, others: Some(Map::new()), maps: None, loaded: SystemTime::now() }
+    }
+
+    #[rstest]
+    #[case::a_new_pod("Pod", "CREATE", true, false)]
+    #[case::a_changed_pod("Pod", "UPDATE", true, true)]
+    #[case::a_new_sidecar_set("SidecarSet", "CREATE", true, false)]
+    #[case::a_deleted_sidecar_set("SidecarSet", "DELETE", false, true)]
+    #[case::another_kind("Secret", "CREATE", true, true)]
+    fn without_the_sets_of_a_request_nothing_decides(
+        #[case] kind: &str,
+        #[case] operation: &str,
+        #[case] has_object: bool,
+        #[case] is_asked: bool,
+    ) {
+        let group = if kind == "SidecarSet" { "apps.kruise.io" } else { "" };
+        let mut request = json!({
+            "uid": "u", "kind": {"group": group, "version": "v1", "kind": kind},
+            "resource": {"group": group, "version": "v1", "resource": "r"}, "operation": operation, "userInfo": {},
+        });
+        if has_object {
+            request["object"] = json!({"metadata": {"name": "a"}});
+        }
+        let text = request.to_string();
+        let subject = Subject::new(serde_json::from_str(&text).unwrap());
+        assert_eq!(unusable().payload(Role::Inject, &subject).is_ok(), is_asked);
+        let usable = ServedSettings { others: None, ..unusable() };
+        assert!(usable.payload(Role::Inject, &subject).is_ok(), "the module gets all SidecarSets");
+    }
 }
