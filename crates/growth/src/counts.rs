@@ -15,15 +15,15 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// What was counted so far, by verb and resource, such as `patch pods/status`.
+/// The requests so far, by verb and resource, such as `patch pods/status`.
 pub type Counted = BTreeMap<String, Count>;
 
 /// Counts requests.
 #[derive(Debug, Default)]
-pub struct Counts(Mutex<State>);
+pub struct Counts(Mutex<CountsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CountsState {
     counted: Counted,
     last_write: Option<Instant>,
 }

@@ -32,12 +32,12 @@ struct Work {
     client: Client,
     /// How long a container takes to restart.
     restart: Duration,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenPods>>,
     restarted: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenPods {
     /// The images that a Pod restarts with, by path.
     images: BTreeMap<String, Vec<String>>,
     /// How often each Pod has restarted.
@@ -46,7 +46,7 @@ struct Seen {
     last: Option<Instant>,
 }
 
-/// What Pods went through.
+/// The restarts of Pods.
 #[derive(Clone, Debug, Default)]
 pub struct Restarts {
     /// How often each Pod has restarted, by path.
@@ -55,7 +55,7 @@ pub struct Restarts {
     pub last: Option<Instant>,
 }
 
-/// A Pod, as far as kubelets look at it here.
+/// The fields of a Pod that kubelets read here.
 #[derive(Clone, Debug, Deserialize)]
 struct Pod {
     metadata: Metadata,

@@ -47,7 +47,7 @@ struct Args {
     /// A document with marks; the tables are written between them.
     #[arg(long, value_name = "FILE")]
     docs: Option<PathBuf>,
-    /// Where to write the picture, as SVG.
+    /// The file for the picture, an SVG.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }

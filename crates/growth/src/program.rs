@@ -1,11 +1,12 @@
 //! The programs that are measured, as processes of their own.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use pillion_bench::server::{free_port, program};
 use pillion_bench::usage::Usage;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -60,8 +61,8 @@ impl Installation {
         std::fs::write(&settings, objects::settings().to_string()).context("the settings")?;
         let log = self.folder.join(format!("{name}.log"));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).context("the log")?;
-        let health = free_address()?;
-        let mut command = Command::new(&self.program);
+        let health = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let mut command = program::command(&self.program);
         command.args(args).arg(format!("--settings={}", settings.display())).arg(format!("--health-listen={health}"));
         command.env("KUBECONFIG", &self.kubeconfig).env("MIMALLOC_PURGE_DELAY", "10");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
@@ -150,12 +151,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Returns an address of this machine that nothing listens on.
-///
-/// # Errors
-/// No port is free.
-pub fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

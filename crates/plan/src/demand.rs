@@ -3,7 +3,7 @@
 //! The functions that the policy uses decide this, so the controllers prepare what the policy will ask for. A Pod that
 //! the policy would refuse needs nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pillion_admission::pod_identity::{self, Identities};
 use pillion_admission::settings::Settings;
@@ -22,6 +22,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Namespaces, Scope};
 use serde_json::Value;
 
+use crate::by_label::{ByLabel, labels};
 use crate::credential::Credential;
 
 /// The identities of a Pod that only a controller can make.
@@ -92,10 +93,8 @@ impl Prepared {
 #[derive(Clone, Debug, Default)]
 pub struct PreparedSets {
     sets: Vec<Prepared>,
-    /// The places of sets in `sets`, by a label that their Pods must have.
-    by_label: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
-    /// The places of those whose Pods need no label, or whose selector cannot be read.
-    without_label: Vec<usize>,
+    /// The places of sets in `sets`.
+    by_label: ByLabel<usize>,
     /// The places of those that merge their accounts.
     merging: Vec<usize>,
 }
@@ -106,15 +105,9 @@ impl PreparedSets {
         let sets: Vec<Prepared> = sets.iter().map(Prepared::new).filter(|prepared| !prepared.is_idle()).collect();
         let mut all = Self::default();
         for (place, prepared) in sets.iter().enumerate() {
+            // A set whose selector cannot be read concerns every Pod: the policy refuses it.
             let is_valid = CompiledSet::new(&prepared.set).selector.is_ok();
-            let mut labels = json::string_map(prepared.set.as_value(), &["spec", "selector", "matchLabels"]);
-            match labels.next().filter(|_| is_valid) {
-                Some((key, value)) => {
-                    let by_value = all.by_label.entry(key.to_owned()).or_default();
-                    by_value.entry(value.to_owned()).or_default().push(place);
-                }
-                None => all.without_label.push(place),
-            }
+            all.by_label.put(labels(&prepared.set).next().filter(|_| is_valid), place);
             if prepared.asking().next().is_some_and(|asking| asking.declared.merges()) {
                 all.merging.push(place);
             }
@@ -128,11 +121,9 @@ impl PreparedSets {
     }
 
     /// Returns those that may select a Pod with these labels, in their order.
-    fn with_labels(&self, labels: Option<&Object>) -> impl Iterator<Item = &Prepared> {
-        let of_label = |(key, value): (&String, &Value)| self.by_label.get(key)?.get(value.as_str()?);
-        let places = labels.into_iter().flatten().filter_map(of_label).flatten().chain(&self.without_label);
-        let places: BTreeSet<usize> = places.copied().collect();
-        places.into_iter().filter_map(|place| self.sets.get(place))
+    fn with_labels<'a>(&'a self, labels: Option<&'a Object>) -> impl Iterator<Item = &'a Prepared> {
+        let labels = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+        self.by_label.of_pod(labels).into_iter().filter_map(|place| self.sets.get(*place))
     }
 
     fn merging(&self) -> impl Iterator<Item = &Prepared> {

@@ -7,6 +7,7 @@
 
 pub mod account_permissions;
 pub mod bundle;
+mod by_label;
 pub mod condition;
 pub mod credential;
 pub mod default_account;

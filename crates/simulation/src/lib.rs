@@ -47,7 +47,7 @@ pub use objects::{Situation, is_shown};
 
 use answer::{Refusal, answer, passed_on};
 use cluster::{ask, get, path};
-use objects::{Object, group};
+use objects::Object;
 use place::Place;
 use read::List;
 use request::{Asked, Query};
@@ -266,7 +266,7 @@ impl World {
                 None => Err(Refusal::not_found(&format!("{} \"{}\"", key.resource, key.name))),
             },
             Asked::List { api_version, resource, namespace } => {
-                self.list(request, List::new(api_version, resource, namespace, query)).await
+                self.list(request, List::new(Place::new(&api_version, resource, namespace), query)).await
             }
             Asked::Part { .. } => self.pass_on(request).await,
         }
@@ -278,7 +278,7 @@ impl World {
             return Err(Refusal::not_allowed());
         };
         let asked = log::Asked {
-            place: Place { group: group(&api_version).to_owned(), resource, namespace },
+            place: Place::new(&api_version, resource, namespace),
             api_version,
             selection: query.selection(),
             after: query.number("resourceVersion").unwrap_or_else(|| self.version()),

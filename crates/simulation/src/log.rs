@@ -47,13 +47,13 @@ struct Recent {
     bytes: usize,
     /// The version of the newest change that is no longer remembered.
     forgotten: u64,
-    /// The version of the newest change of any resource when this one was written last.
-    newest: watch::Sender<u64>,
+    /// Wakes the watches of the resource.
+    changed: watch::Sender<()>,
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { events: VecDeque::new(), bytes: 0, forgotten: 0, newest: watch::Sender::new(0) }
+        Self { events: VecDeque::new(), bytes: 0, forgotten: 0, changed: watch::Sender::new(()) }
     }
 }
 
@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Adds a change.
-    pub(super) fn add(&self, event: Event, version: u64) {
+    pub(super) fn add(&self, event: Event) {
         let mut resources = self.resources.lock();
         let recent = resources.entry((event.key.group.clone(), event.key.resource.clone())).or_default();
         recent.bytes += event.size();
@@ -109,7 +109,7 @@ impl Log {
             recent.bytes -= oldest.size();
             recent.forgotten = oldest.version;
         }
-        recent.newest.send_replace(version);
+        recent.changed.send_replace(());
     }
 
     /// Returns the changes of a place after a version, at most [`BATCH`], and the version that has been looked at.
@@ -135,9 +135,9 @@ impl Log {
         Ok((found, seen))
     }
 
-    fn newest(&self, place: &Place) -> watch::Receiver<u64> {
+    fn changes(&self, place: &Place) -> watch::Receiver<()> {
         let mut resources = self.resources.lock();
-        resources.entry((place.group.clone(), place.resource.clone())).or_default().newest.subscribe()
+        resources.entry((place.group.clone(), place.resource.clone())).or_default().changed.subscribe()
     }
 
     /// Answers a watch. `now` returns the newest version of all.
@@ -147,8 +147,8 @@ impl Log {
         now: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Response<AnswerBody> {
         let ends = Instant::now() + asked.time.unwrap_or(WATCH);
-        let newest = self.newest(&asked.place);
-        let watching = Watching { log: Arc::clone(self), version: asked.after, asked, newest, ends, is_over: false };
+        let changed = self.changes(&asked.place);
+        let watching = Watching { log: Arc::clone(self), version: asked.after, asked, changed, ends, is_over: false };
         let parts = stream::unfold((watching, now), async |(mut watching, now)| {
             let part = watching.next(&now).await?;
             Some((Ok::<_, BoxError>(Frame::data(part)), (watching, now)))
@@ -181,7 +181,7 @@ struct Watching {
     log: Arc<Log>,
     asked: Asked,
     version: u64,
-    newest: watch::Receiver<u64>,
+    changed: watch::Receiver<()>,
     ends: Instant,
     is_over: bool,
 }
@@ -190,7 +190,7 @@ impl Watching {
     /// Waits for the next part of the body; `None` at its end.
     async fn next(&mut self, now: &(impl Fn() -> u64 + Sync)) -> Option<Bytes> {
         while !self.is_over {
-            self.newest.mark_unchanged();
+            self.changed.mark_unchanged();
             // Asked before the changes, so that none of them is passed over.
             let newest = now();
             match self.log.after(&self.asked.place, self.version) {
@@ -212,7 +212,7 @@ impl Watching {
             tokio::select! {
                 // First: a bookmark must not pass over a change.
                 biased;
-                changed = self.newest.changed() => self.is_over = changed.is_err(),
+                changed = self.changed.changed() => self.is_over = changed.is_err(),
                 () = sleep_until(self.ends) => return None,
                 () = sleep_until(bookmark), if self.asked.bookmarks => {
                     self.version = self.version.max(newest);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::objects::Key;
+use super::objects::{Key, group};
 
 /// The JSON text of an object. A cluster with many objects takes a fraction of the memory that their values would take.
 pub(super) type Text = Arc<str>;
@@ -16,6 +16,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Returns the objects of a resource of this version, in one namespace or in all.
+    pub(super) fn new(api_version: &str, resource: String, namespace: Option<String>) -> Self {
+        Self { group: group(api_version).to_owned(), resource, namespace }
+    }
+
     /// Whether an object is one of them.
     pub(super) fn has(&self, key: &Key) -> bool {
         key.group == self.group

@@ -8,16 +8,14 @@ use serde_json::{Value, json};
 
 use super::answer::{AnswerBody, Refusal, answer, text};
 use super::cluster::{ask, get, path};
-use super::objects::{KINDS, Key, group, resource};
+use super::objects::{KINDS, Key, resource};
 use super::place::{Place, Text};
 use super::request::{Query, Selection};
 use super::world::{Known, World};
 
 /// What a list asks for.
 pub(super) struct List {
-    pub(super) api_version: String,
-    pub(super) resource: String,
-    pub(super) namespace: Option<String>,
+    pub(super) place: Place,
     pub(super) selection: Selection,
     /// The last object of the page before; `None` for the first page.
     pub(super) after: Option<Key>,
@@ -26,26 +24,16 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Reads what a list asks for.
-    pub(super) fn new(api_version: String, resource: String, namespace: Option<String>, query: &Query) -> Self {
+    /// Reads what a list of these objects asks for.
+    pub(super) fn new(place: Place, query: &Query) -> Self {
         let last = query.text("continue");
         let after = last.split_once('/').map(|(namespace, name)| Key {
-            group: group(&api_version).to_owned(),
-            resource: resource.clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+            ..place.start()
         });
         let limit = query.number("limit").filter(|limit| *limit > 0);
-        Self { api_version, resource, namespace, selection: query.selection(), after, limit }
-    }
-
-    /// Returns the objects in question.
-    fn place(&self) -> Place {
-        Place {
-            group: group(&self.api_version).to_owned(),
-            resource: self.resource.clone(),
-            namespace: self.namespace.clone(),
-        }
+        Self { place, selection: query.selection(), after, limit }
     }
 }
 
@@ -81,7 +69,7 @@ impl World {
     /// The objects are texts already: they are put together as they are.
     fn own_list(&self, list: &List) -> Response<AnswerBody> {
         let limit = list.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let page = self.page(&list.place(), list.after.clone(), limit);
+        let page = self.page(&list.place, list.after.clone(), limit);
         let next = page.last.as_ref().map(|last| format!("{}/{}", last.namespace, last.name)).unwrap_or_default();
         let metadata = json!({"resourceVersion": page.version.to_string(), "continue": next});
         let selected: Vec<&str> =
@@ -106,7 +94,7 @@ impl World {
             Ok((status, body)) => return Ok(answer(status, &body)),
             Err(error) => return Err(Refusal::unreachable(&error)),
         };
-        let (own, hidden) = self.selected(&list.place());
+        let (own, hidden) = self.selected(&list.place);
         if let Some(items) = listed.as_object_mut().and_then(|list| json::list_mut(list, "items")) {
             items.retain(|item| {
                 let text = |key| json::text(item, &["metadata", key]);

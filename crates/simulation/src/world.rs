@@ -155,7 +155,7 @@ impl World {
 
     /// Stores the effect of a write, and shows it to watches.
     fn store(&self, log: &Log, key: &Key, before: Option<Value>, after: Option<&Value>) {
-        let (event, version) = {
+        let event = {
             let mut state = self.lock();
             if after.is_none() {
                 state.version += 1;
@@ -174,9 +174,9 @@ impl World {
             if known.as_ref().and_then(Option::as_ref) == Some(&last) {
                 return;
             }
-            (Event { version, key: key.clone(), before: known.flatten(), last, is_gone: after.is_none() }, version)
+            Event { version, key: key.clone(), before: known.flatten(), last, is_gone: after.is_none() }
         };
-        log.add(event, version);
+        log.add(event);
     }
 
     pub(super) fn take_writes(&self) -> Vec<Write> {

@@ -189,6 +189,10 @@ pub(crate) fn memory(process: u32) -> u64 {
     Usage::read(process).map_or(0, |usage| usage.memory.now)
 }
 
-fn free_port() -> anyhow::Result<u16> {
+/// Returns a port of this machine on which nothing listens.
+///
+/// # Errors
+/// No port is free.
+pub fn free_port() -> anyhow::Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

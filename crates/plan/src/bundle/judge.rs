@@ -17,8 +17,8 @@ use pillion_sidecarset::validation::conflicts::{self, Claims, Kind};
 use pillion_sidecarset::validation::{canary, update, validate};
 
 use super::candidate::{Candidate, shown};
-use super::neighbours::Neighbours;
 use super::{BundleInput, BundlePlace, Verdict, Why};
+use crate::by_label::{ByLabel, labels};
 
 /// Returns the SidecarSets of the settings. They take precedence over those of the cluster.
 pub(super) fn of_settings(settings: &Settings) -> Vec<SidecarSet> {
@@ -217,7 +217,8 @@ struct Others {
     users: BTreeMap<String, BTreeSet<String>>,
     /// The sets that want an account for their Pods, with their identity fields.
     accounts: BTreeMap<String, Declared>,
-    neighbours: Neighbours,
+    /// The names of the sets. Those of earlier versions stay.
+    neighbours: ByLabel<String>,
 }
 
 impl Others {
@@ -227,7 +228,7 @@ impl Others {
             names: BTreeMap::new(),
             users: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            neighbours: Neighbours::default(),
+            neighbours: ByLabel::default(),
         };
         for set in own.iter().chain(base.values()) {
             others.put(set.clone());
@@ -242,7 +243,7 @@ impl Others {
         for volume in Versions::bundled(&set).used().iter().flat_map(Used::names) {
             self.users.entry(volume.to_owned()).or_default().insert(set.name().to_owned());
         }
-        self.neighbours.put(&set);
+        self.neighbours.put(labels(&set).next(), set.name().to_owned());
         self.accounts.remove(set.name());
         if let Some(declared) = Declared::from_sidecar_set(&set).ok().filter(wants_account) {
             self.accounts.insert(set.name().to_owned(), declared);
@@ -253,15 +254,15 @@ impl Others {
     /// Returns the neighbours that are in one of these sets. There may be thousands of others in them.
     fn among<'s>(
         &'s self,
-        neighbours: &'s BTreeSet<&str>,
+        neighbours: &'s BTreeSet<&String>,
         users: &'s [&BTreeSet<String>],
     ) -> impl Iterator<Item = &'s SidecarSet> {
-        let users = neighbours.iter().filter(|name| users.iter().any(|users| users.contains(**name)));
+        let users = neighbours.iter().filter(|name| users.iter().any(|users| users.contains(name.as_str())));
         users.filter_map(|name| self.sets.get(*name))
     }
 
     /// IDC-11: returns an error for each volume that the set shares with a set that it does not trust.
-    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared, neighbours: &BTreeSet<&str>) -> Vec<FieldError> {
+    fn shared_volumes(&self, set: &SidecarSet, declared: &Declared, neighbours: &BTreeSet<&String>) -> Vec<FieldError> {
         let versions = Versions::bundled(set);
         let used = versions.used();
         let candidate = Compared::new(set, declared, Origin::Cluster, &used);
@@ -306,7 +307,7 @@ impl Others {
         let claims = Claims::from_sidecar_set(set);
         let names = claims.names().map(|(kind, name)| (kind, name.to_owned()));
         let users: Vec<&BTreeSet<String>> = names.filter_map(|name| self.names.get(&name)).collect();
-        let neighbours = self.neighbours.of(set);
+        let neighbours = self.neighbours.beside(set);
         for other in self.among(&neighbours, &users) {
             conflicts::check(set, other, &mut errors);
         }
@@ -315,7 +316,7 @@ impl Others {
         }
         if gate && can_conflict(set, &declared, &settings.service_accounts) {
             let mut findings = identity::Findings::default();
-            for (name, theirs) in self.accounts.iter().filter(|(name, _)| neighbours.contains(name.as_str())) {
+            for (name, theirs) in self.accounts.iter().filter(|(name, _)| neighbours.contains(*name)) {
                 if let Some(other) = self.sets.get(name).filter(|_| name != set.name()) {
                     let others = Claims::from_sidecar_set(other);
                     check_claims((&claims, &declared), (&others, theirs), &settings.service_accounts, &mut findings);

@@ -9,7 +9,6 @@ mod clashes;
 mod condition;
 mod judge;
 mod kubernetes;
-mod neighbours;
 mod strangers;
 mod write;
 

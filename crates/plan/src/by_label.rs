@@ -1,48 +1,56 @@
-//! Which SidecarSets may select a Pod that another one selects.
+//! SidecarSets by a label that their Pods must have.
 //!
-//! Thousands of SidecarSets have millions of pairs. Most select their Pods by a label with a value of their own, so that
-//! nearly all pairs need no comparison.
+//! A cluster has thousands of SidecarSets. Most select their Pods by a label with a value of their own, so that one Pod, or
+//! one other SidecarSet, concerns few of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
-/// The names of SidecarSets by a label that their Pods must have.
-#[derive(Debug, Default)]
-pub(super) struct Neighbours {
-    by_label: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+/// What stands for SidecarSets, by a label that their Pods must have.
+#[derive(Clone, Debug)]
+pub(crate) struct ByLabel<T> {
+    by_label: BTreeMap<String, BTreeMap<String, BTreeSet<T>>>,
     /// Those whose Pods need no label.
-    without_label: BTreeSet<String>,
+    without_label: BTreeSet<T>,
+}
+
+impl<T> Default for ByLabel<T> {
+    fn default() -> Self {
+        Self { by_label: BTreeMap::new(), without_label: BTreeSet::new() }
+    }
 }
 
 /// Returns the labels that the Pods of a SidecarSet must have: `spec.selector.matchLabels`.
-fn labels(set: &SidecarSet) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn labels(set: &SidecarSet) -> impl Iterator<Item = (&str, &str)> {
     json::string_map(set.as_value(), &["spec", "selector", "matchLabels"])
 }
 
-impl Neighbours {
-    /// Adds a SidecarSet. The places of its earlier versions stay.
-    pub(super) fn put(&mut self, set: &SidecarSet) {
-        let names = match labels(set).next() {
+impl<T: Ord> ByLabel<T> {
+    /// Adds what stands for a SidecarSet whose Pods must have this label, if any.
+    pub(crate) fn put(&mut self, label: Option<(&str, &str)>, item: T) {
+        let items = match label {
             Some((key, value)) => self.by_label.entry(key.to_owned()).or_default().entry(value.to_owned()).or_default(),
             None => &mut self.without_label,
         };
-        names.insert(set.name().to_owned());
+        items.insert(item);
     }
 
-    /// Returns the names of all SidecarSets that may select a Pod that this one selects, and of some that do not.
-    pub(super) fn of(&self, set: &SidecarSet) -> BTreeSet<&str> {
+    /// Returns those that may select a Pod with these labels, ascending, and some that do not.
+    pub(crate) fn of_pod<'a>(&'a self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<&'a T> {
+        let with_label = labels.filter_map(|(key, value)| self.by_label.get(key)?.get(value)).flatten();
+        with_label.chain(&self.without_label).collect()
+    }
+
+    /// Returns those that may select a Pod that this SidecarSet selects, ascending, and some that do not.
+    pub(crate) fn beside<'a>(&'a self, set: &'a SidecarSet) -> BTreeSet<&'a T> {
         let labels: BTreeMap<&str, &str> = labels(set).collect();
-        let with_label = self.by_label.iter().flat_map(|(key, by_value)| {
-            let needed = labels.get(key.as_str());
-            let (one, all) = match needed {
-                Some(value) => (by_value.get(*value), None),
-                None => (None, Some(by_value.values().flatten())),
-            };
-            one.into_iter().flatten().chain(all.into_iter().flatten())
+        let with_label = self.by_label.iter().flat_map(|(key, by_value)| match labels.get(key.as_str()) {
+            Some(value) => by_value.get(*value).into_iter().flatten().collect::<Vec<_>>(),
+            None => by_value.values().flatten().collect(),
         });
-        with_label.chain(&self.without_label).map(String::as_str).collect()
+        with_label.chain(&self.without_label).collect()
     }
 }
 
@@ -61,11 +69,11 @@ mod tests {
     }
 
     fn of(all: &[SidecarSet], set: &SidecarSet) -> Vec<String> {
-        let mut neighbours = Neighbours::default();
+        let mut neighbours = ByLabel::default();
         for set in all {
-            neighbours.put(set);
+            neighbours.put(labels(set).next(), set.name().to_owned());
         }
-        neighbours.of(set).into_iter().map(str::to_owned).collect()
+        neighbours.beside(set).into_iter().cloned().collect()
     }
 
     #[test]
