@@ -10,7 +10,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
 
 use super::anchors;
-use super::{Bundle, BundleError, document, write};
+use super::{ANEW, Bundle, BundleError, document, write};
 
 /// A verified bundle, with what choosing sets needs in memory.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Catalog {
     /// # Errors
     /// An index is out of range, or the bundle was changed since it was read, which cannot happen.
     pub fn bundle_of(&self, indices: &[usize]) -> Result<String, BundleError> {
-        let sets = Bundle::read(self.text.as_bytes())?.sets_among(indices.iter().copied(), |_| true)?;
+        let sets = Bundle::read(self.text.as_bytes())?.sets_among(indices.iter().copied(), |_| true, ANEW)?;
         Ok(write(&sets))
     }
 }

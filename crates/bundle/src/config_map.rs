@@ -36,7 +36,7 @@ use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
 use pillion_kubernetes::time::Timestamp;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
-pub use write::{TEXT_MAX, TooLong, write};
+pub use write::{TEXT_MAX, TooLong, write, write_with};
 
 /// Annotation of the ConfigMap, or of the index if there are shards: the time at which it was last up to date, RFC
 /// 3339.

@@ -14,7 +14,7 @@
 //!
 //! Digests cannot be compressed, but computing them takes longer than any other operation on a set.
 
-use pillion_sidecarset::hash::{self, DIGESTS, Hashes};
+use pillion_sidecarset::hash::{self, DIGESTS};
 use xxhash_rust::xxh64::xxh64;
 
 use super::BundleError;
@@ -145,14 +145,14 @@ impl<'a> Parts<'a> {
         Ok(body)
     }
 
-    /// Returns the verified hashes of the set at `index`, if the bundle has them.
-    pub fn hashes(&self, index: usize) -> Result<Option<Hashes>, BundleError> {
+    /// Returns the verified digests of the hashes of the set at `index`, if the bundle has them.
+    pub fn digests(&self, index: usize) -> Result<Option<[u8; DIGESTS]>, BundleError> {
         let Some(section) = self.hashes else { return Ok(None) };
         let start = index * HASH_ROW;
         let bytes = section.bytes(start, start + HASH_ROW)?;
         let digests = bytes.first_chunk::<DIGESTS>().ok_or(EARLY)?;
         verified(digests, &bytes, DIGESTS / 4)?;
-        Ok(Some(Hashes::of_digests(digests)))
+        Ok(Some(*digests))
     }
 }
 

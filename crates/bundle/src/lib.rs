@@ -57,6 +57,7 @@ mod base64;
 pub mod catalog;
 pub mod config_map;
 mod layout;
+mod opened;
 mod sections;
 pub mod source;
 mod write;
@@ -70,6 +71,7 @@ use thiserror::Error;
 use self::layout::{Parts, Room};
 use self::sections::EARLY;
 use pillion_kubernetes::json::{self, Object};
+use pillion_sidecarset::hash::{DIGESTS, Hashes};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::CompiledSet;
@@ -77,6 +79,7 @@ use pillion_sidecarset::sidecar_set::prepare::{stamp, stamp_with};
 use pillion_sidecarset::sidecar_set::weight::{self, Total};
 use pillion_sidecarset::validation::conflicts::Reach;
 
+pub use opened::Opened;
 pub use write::{write, write_each};
 
 /// The format of the bundles that this version writes and reads. Formats 1 and 2 were never released.
@@ -157,8 +160,13 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// The checksum differs ([`BundleError::Damaged`]), or the sets cannot be read.
     pub fn verify(&self) -> Result<Vec<SidecarSet>, BundleError> {
+        self.verify_with(ANEW)
+    }
+
+    /// Verifies the checksum of the whole bundle, then returns all sets. Decodes those that `known` does not know.
+    fn verify_with(&self, known: Known<'_>) -> Result<Vec<SidecarSet>, BundleError> {
         self.verify_checksum()?;
-        self.sets()
+        self.sets_among(0..self.len(), |_| true, known)
     }
 
     /// Verifies what [`Bundle::verify`] does, and shows each set to `each` instead of returning all of them.
@@ -172,7 +180,7 @@ impl<'a> Bundle<'a> {
         let (mut last, mut total) = (None::<String>, Total::default());
         for index in 0..self.len() {
             let head = self.parts.head(index, &dictionary, &mut room)?;
-            let set = self.body(index, &head, &mut dictionary, &mut room)?;
+            let set = self.body(index, &head, &mut dictionary, &mut room, ANEW)?;
             if last.is_some_and(|last| last.as_str() >= set.name()) {
                 return Err(TWICE);
             }
@@ -198,7 +206,7 @@ impl<'a> Bundle<'a> {
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets_for(&self, namespace: &str, labels: Option<&Object>) -> Result<Vec<SidecarSet>, BundleError> {
         let candidates = anchors::find(&self.parts, namespace, labels)?;
-        self.sets_among(candidates, |head| CompiledSet::new(head).may_match(namespace, labels))
+        self.sets_among(candidates, |head| CompiledSet::new(head).may_match(namespace, labels), ANEW)
     }
 
     /// Returns the sets with which admission compares the `SidecarSet` of a request: those that may select the same
@@ -213,7 +221,7 @@ impl<'a> Bundle<'a> {
         let is_near = |head: &SidecarSet| {
             named.contains(&head.name()) || reach.may_meet(&Reach::from_sidecar_set(head.as_value()))
         };
-        self.sets_among(0..self.len(), is_near)
+        self.sets_among(0..self.len(), is_near, ANEW)
     }
 
     /// Returns all sets, sorted by name, with defaults and hashes.
@@ -221,7 +229,7 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// [`BundleError::Damaged`] and the errors of opening sets.
     pub fn sets(&self) -> Result<Vec<SidecarSet>, BundleError> {
-        self.sets_among(0..self.len(), |_| true)
+        self.sets_among(0..self.len(), |_| true, ANEW)
     }
 
     /// Returns those of the sets at these indices, ascending, whose heads `is_wanted` accepts.
@@ -229,6 +237,7 @@ impl<'a> Bundle<'a> {
         &self,
         indices: impl IntoIterator<Item = usize>,
         is_wanted: impl Fn(&SidecarSet) -> bool,
+        known: Known<'_>,
     ) -> Result<Vec<SidecarSet>, BundleError> {
         let mut sets = Vec::new();
         let mut indices = indices.into_iter().peekable();
@@ -240,34 +249,61 @@ impl<'a> Bundle<'a> {
         for index in indices {
             let head = self.parts.head(index, &dictionary, &mut room)?;
             if is_wanted(&document(&head)?) {
-                sets.push(self.body(index, &head, &mut dictionary, &mut room)?);
+                sets.push(self.body(index, &head, &mut dictionary, &mut room, known)?);
             }
         }
         checked(sets)
     }
 
-    /// Opens the body of a set. Adds the hashes if the set was stored without them.
+    /// Opens the body of a set.
     fn body(
         &self,
         index: usize,
         head: &[u8],
         dictionary: &mut Vec<u8>,
         room: &mut Room,
+        known: Known<'_>,
     ) -> Result<SidecarSet, BundleError> {
         let length = dictionary.len();
         dictionary.extend_from_slice(head);
         let body = self.parts.body(index, dictionary, room);
         dictionary.truncate(length);
-        let mut set = document(&body?)?;
+        let stored = StoredSet { body: body?, digests: self.parts.digests(index)? };
+        known(&stored, &|| stored.decode())
+    }
+}
+
+/// A set as a bundle stores it.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredSet {
+    /// Its JSON.
+    body: Vec<u8>,
+    /// The digests of its hashes, if the bundle has them.
+    digests: Option<[u8; DIGESTS]>,
+}
+
+impl StoredSet {
+    /// Decodes the set. Adds the hashes if it was stored without them.
+    fn decode(&self) -> Result<SidecarSet, BundleError> {
+        let mut set = document(&self.body)?;
         if set.hash().is_empty() {
-            match self.parts.hashes(index)? {
-                Some(hashes) => stamp_with(set.as_value_mut(), hashes),
+            match &self.digests {
+                Some(digests) => stamp_with(set.as_value_mut(), Hashes::of_digests(digests)),
                 None => stamp(set.as_value_mut()),
             };
         }
         Ok(set)
     }
 }
+
+/// Decodes one set.
+type Decode<'a> = &'a dyn Fn() -> Result<SidecarSet, BundleError>;
+
+/// Returns the set that was stored so, and calls [`Decode`] unless it knows that set.
+type Known<'a> = &'a dyn Fn(&StoredSet, Decode<'_>) -> Result<SidecarSet, BundleError>;
+
+/// Decodes every set.
+const ANEW: Known<'_> = &|_, decode| decode();
 
 /// Splits a text at the next colon.
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -453,3 +453,46 @@ proptest! {
         prop_assert_eq!(part.sets_for(namespace, labels.as_object()).unwrap(), whole);
     }
 }
+
+/// A controller reads the same bundles again and again. What it has opened before must not hide damage.
+#[test]
+fn set1_opened_sets_are_remembered_until_no_bundle_has_them() {
+    let one = write(&[labelled("a", "a"), labelled("b", "b")]);
+    let other = write(&[labelled("b", "b"), labelled("c", "c")]);
+    let opened = Opened::default();
+    let sets = |text: &str| opened.sets(&Bundle::read(text.as_bytes()).unwrap());
+    for text in [&one, &other, &one] {
+        assert_eq!(sets(text), Bundle::read(text.as_bytes()).unwrap().verify());
+    }
+    assert_eq!(opened.len(), 3, "both bundles have \"b\"");
+
+    let mut damaged = one.clone().into_bytes();
+    let last = damaged.last_mut().unwrap();
+    *last = if *last == b'A' { b'B' } else { b'A' };
+    assert_eq!(sets(str::from_utf8(&damaged).unwrap()), Err(BundleError::Damaged("the checksum is another")));
+
+    for _ in 0..3 {
+        opened.forget_unused();
+        sets(&one).unwrap();
+    }
+    assert_eq!(opened.len(), 3);
+    opened.forget_unused();
+    assert_eq!(opened.len(), 2, "no bundle has \"c\"");
+}
+
+/// The digests are in a section of their own, so two bundles may store one set with different hashes.
+#[test]
+fn set1_an_opened_set_has_the_hashes_of_its_bundle() {
+    let text = write(&[labelled("a", "a")]);
+    let mut parts = parts_of(&text);
+    parts[4].1 = layout::hash_row(&[1; DIGESTS]);
+    let with_others = text_of(&parts);
+    let opened = Opened::default();
+    let [sets, others] = [&text, &with_others].map(|text| {
+        let bundle = Bundle::read(text.as_bytes()).unwrap();
+        let sets = opened.sets(&bundle);
+        assert_eq!(sets, bundle.verify());
+        sets.unwrap()
+    });
+    assert_ne!(sets[0].hash(), others[0].hash());
+}

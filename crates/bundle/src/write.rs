@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use pillion_kubernetes::json::{self, Object};
 use pillion_kubernetes::selector::{Op, Selector};
-use pillion_sidecarset::hash;
+use pillion_sidecarset::hash::{self, DIGESTS, Hashes};
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use pillion_sidecarset::sidecar_set::compiled::{CompiledSet, Scope};
-use pillion_sidecarset::sidecar_set::prepare::{prepared, stamp};
+use pillion_sidecarset::sidecar_set::prepare::prepared;
 use serde_json::Value;
 
 use super::PREFIX;
@@ -31,44 +31,42 @@ const VALUES_MAX: usize = 16;
 
 /// Returns the bundle of some sets: the same text for the same sets in any order. The names of the sets must be unique.
 pub fn write(sets: &[SidecarSet]) -> String {
-    write_prepared(sets.iter().map(prepared))
+    write_rows(&sets.iter().map(Row::new).collect::<Vec<_>>())
 }
 
 /// Like [`write()`], for sets of which not all are in memory at the same time.
 pub fn write_each(sets: impl Iterator<Item = SidecarSet>) -> String {
-    write_prepared(sets.map(|set| prepared(&set)))
+    write_rows(&sets.map(|set| Row::new(&set)).collect::<Vec<_>>())
 }
 
 /// What a bundle has of a set.
-struct Row {
+pub(crate) struct Row {
     /// The fields that matching needs.
     head: SidecarSet,
+    head_text: String,
     body: String,
-    /// Empty if there are too many sets.
-    hashes: Vec<u8>,
+    digests: [u8; DIGESTS],
 }
 
-fn write_prepared(sets: impl Iterator<Item = SidecarSet>) -> String {
-    let row = |(index, set): (usize, SidecarSet)| {
-        let hashes = || layout::hash_row(&hash::digests(set.spec(&[]).unwrap_or(&Value::Null)));
-        Row {
-            head: SidecarSet::from_decoded(head(&set)),
-            body: body(&set).to_string(),
-            hashes: if index < DIGESTS_MAX { hashes() } else { Vec::new() },
-        }
-    };
-    let mut rows: Vec<Row> = sets.enumerate().map(row).collect();
+impl Row {
+    pub(crate) fn new(set: &SidecarSet) -> Self {
+        let set = prepared(set);
+        let digests = hash::digests(set.spec(&[]).unwrap_or(&Value::Null));
+        let head = SidecarSet::from_decoded(head(&set));
+        Self { head_text: head.as_value().to_string(), head, body: body(&set, &digests), digests }
+    }
+}
+
+/// Returns the bundle of the sets with these rows, as [`write()`] does.
+pub(crate) fn write_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let mut rows: Vec<&Row> = rows.into_iter().collect();
     rows.sort_by(|one, other| one.head.name().cmp(other.head.name()));
-    let heads: Vec<String> = rows.iter().map(|row| row.head.as_value().to_string()).collect();
-    let anchors = anchors(rows.iter().map(|row| &row.head));
-    let (bodies, hashes): (Vec<String>, Vec<Vec<u8>>) = rows.into_iter().map(|row| (row.body, row.hashes)).unzip();
-    let Some(documents) = DICTIONARIES
-        .iter()
-        .map(|max| Documents::new(&heads, &bodies, dictionary(&heads, &bodies, *max)))
-        .min_by_key(Documents::cost)
+    let Some(documents) =
+        DICTIONARIES.iter().map(|max| Documents::new(&rows, dictionary(&rows, *max))).min_by_key(Documents::cost)
     else {
         return String::new();
     };
+    let anchors = anchors(rows.iter().map(|row| &row.head));
     let anchors = anchors.into_iter().flat_map(|(hash, set)| [hash.to_le_bytes(), stored(set)]);
     let mut parts = vec![
         (layout::ANCHORS, anchors.flatten().collect()),
@@ -76,8 +74,8 @@ fn write_prepared(sets: impl Iterator<Item = SidecarSet>) -> String {
         (layout::DICTIONARY, documents.dictionary),
         (layout::SETS, documents.bytes),
     ];
-    if bodies.len() <= DIGESTS_MAX {
-        parts.push((layout::HASHES, hashes.concat()));
+    if rows.len() <= DIGESTS_MAX {
+        parts.push((layout::HASHES, rows.iter().flat_map(|row| layout::hash_row(&row.digests)).collect()));
     }
     text_of(&parts)
 }
@@ -99,12 +97,12 @@ struct Documents {
 }
 
 impl Documents {
-    fn new(heads: &[String], bodies: &[String], mut dictionary: Vec<u8>) -> Self {
+    fn new(sets: &[&Row], mut dictionary: Vec<u8>) -> Self {
         let compressed_dictionary = layout::dictionary_section(&dictionary);
         let (mut rows, mut bytes) = (Vec::new(), Vec::new());
-        for (head, body) in heads.iter().zip(bodies) {
-            let document = Document::new(head, body, &mut dictionary);
-            rows.extend([bytes.len(), document.head.len(), head.len()]);
+        for set in sets {
+            let document = Document::new(&set.head_text, &set.body, &mut dictionary);
+            rows.extend([bytes.len(), document.head.len(), set.head_text.len()]);
             bytes.extend(document.head);
             bytes.extend(document.body);
         }
@@ -118,8 +116,12 @@ impl Documents {
     }
 }
 
-/// Returns a set without its hashes if opening it restores them. Otherwise returns it with its hashes.
-fn body(set: &SidecarSet) -> Value {
+/// Returns the text of a set: without its hashes if opening it restores them from `digests`, otherwise with them.
+fn body(set: &SidecarSet, digests: &[u8; DIGESTS]) -> String {
+    let Hashes { hash, without_image } = Hashes::of_digests(digests);
+    if set.hash() != hash || set.annotation(names::HASH_WITHOUT_IMAGE) != without_image {
+        return set.as_value().to_string();
+    }
     let mut bare = set.as_value().clone();
     if let Some(metadata) = bare.get_mut("metadata").and_then(Value::as_object_mut)
         && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
@@ -130,9 +132,7 @@ fn body(set: &SidecarSet) -> Value {
             metadata.remove("annotations");
         }
     }
-    let mut again = bare.clone();
-    stamp(&mut again);
-    if again == *set.as_value() { bare } else { set.as_value().clone() }
+    bare.to_string()
 }
 
 /// Returns the fields of a set that matching needs.
@@ -161,14 +161,14 @@ fn head(set: &SidecarSet) -> Value {
 }
 
 /// Returns a dictionary of at most `max` bytes: sets from all parts of the list, which resemble the others.
-fn dictionary(heads: &[String], bodies: &[String], max: usize) -> Vec<u8> {
+fn dictionary(rows: &[&Row], max: usize) -> Vec<u8> {
     let mut dictionary: Vec<u8> = Vec::new();
-    let total: usize = bodies.iter().map(String::len).sum();
+    let total: usize = rows.iter().map(|row| row.body.len()).sum();
     let step = (total / max.max(1)).max(1);
-    for (index, (head, body)) in heads.iter().zip(bodies).enumerate() {
-        let length = head.len() + body.len();
+    for (index, Row { head_text, body, .. }) in rows.iter().enumerate() {
+        let length = head_text.len() + body.len();
         if index % step == 0 && dictionary.len() + length <= max {
-            dictionary.extend(head.bytes().chain(body.bytes()));
+            dictionary.extend(head_text.bytes().chain(body.bytes()));
         }
     }
     dictionary

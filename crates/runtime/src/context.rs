@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube::Client;
 use pillion_admission::settings::Settings;
+use pillion_bundle::Opened;
 use pillion_kubernetes::time::Timestamp;
 use tokio::sync::watch;
 
@@ -58,6 +59,8 @@ pub struct Context {
     pub recorder: Option<Arc<dyn Recorder>>,
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Arc<Bundled>,
+    /// The bundles that were opened before, once for all controllers.
+    pub opened: Arc<Opened>,
     /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
     pub sets: Arc<Cached>,
 }
@@ -74,6 +77,7 @@ impl Context {
             clock: Clock::system(),
             recorder: None,
             bundled: Arc::default(),
+            opened: Arc::default(),
             sets: Arc::default(),
             client,
         }

@@ -10,7 +10,8 @@ use thiserror::Error;
 
 use super::{BUNDLE, EMPTY, SHARDS, TIME, shard_name, shard_of};
 use crate::source::ConfigMapName;
-use crate::{Bundle, PREFIX};
+use crate::write::{Row, write_rows};
+use crate::{Bundle, Opened, PREFIX};
 
 /// The longest bundle in one ConfigMap, in bytes: the API server accepts 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;
@@ -47,17 +48,33 @@ pub struct TooLong {
 /// # Errors
 /// The sets do not fit ([`TooLong`]).
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
+    write_with(&Opened::default(), at, sets, time, max)
+}
+
+/// Like [`write`]. Takes the sets of bundles that are unchanged from `opened`, and puts those of new ones there.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with(
+    opened: &Opened,
+    at: &ConfigMapName,
+    sets: &[SidecarSet],
+    time: Timestamp,
+    max: usize,
+) -> Result<Vec<Value>, TooLong> {
+    let is_readable = |text: &str| is_readable(text, max, opened);
     let scopes: Vec<Option<Vec<&str>>> = sets.iter().map(namespaces_of).collect();
-    let whole = crate::write(sets);
+    let rows: Vec<Row> = sets.iter().map(Row::new).collect();
+    let whole = write_rows(&rows);
     let wanted = short_shards(&scopes, whole.len());
-    if wanted.is_none() && is_readable(&whole, max) {
+    if wanted.is_none() && is_readable(&whole) {
         return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
     }
     let mut count = wanted.unwrap_or(2);
     loop {
-        let parts = Parts::new(sets, &scopes, count);
-        let everywhere_fits = is_readable(&parts.index, max);
-        let fit = everywhere_fits && parts.shards.iter().flatten().all(|text| is_readable(text, max));
+        let parts = Parts::new(&rows, &scopes, count);
+        let everywhere_fits = is_readable(&parts.index);
+        let fit = everywhere_fits && parts.shards.iter().flatten().all(|text| is_readable(text));
         if fit {
             return Ok(parts.config_maps(at, time));
         }
@@ -100,8 +117,8 @@ fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
 }
 
 /// Whether a bundle has at most `max` bytes and stays within the limits of its readers.
-fn is_readable(text: &str, max: usize) -> bool {
-    text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| bundle.sets().is_ok())
+fn is_readable(text: &str, max: usize, opened: &Opened) -> bool {
+    text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| opened.sets(&bundle).is_ok())
 }
 
 /// The texts of the bundles of an index and its shards.
@@ -112,22 +129,22 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(sets: &[SidecarSet], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
+    fn new(rows: &[Row], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
         let mut index = Vec::new();
         let mut shards = vec![Vec::new(); count];
-        for (set, scope) in sets.iter().zip(scopes) {
+        for (row, scope) in rows.iter().zip(scopes) {
             let Some(namespaces) = scope else {
-                index.push(set.clone());
+                index.push(row);
                 continue;
             };
             for number in namespaces.iter().map(|name| shard_of(name, count)).collect::<BTreeSet<_>>() {
                 if let Some(shard) = shards.get_mut(number) {
-                    shard.push(set.clone());
+                    shard.push(row);
                 }
             }
         }
-        let text = |sets: Vec<SidecarSet>| (!sets.is_empty()).then(|| crate::write(&sets));
-        Self { index: crate::write(&index), shards: shards.into_iter().map(text).collect() }
+        let text = |rows: Vec<&Row>| (!rows.is_empty()).then(|| write_rows(rows));
+        Self { index: write_rows(index), shards: shards.into_iter().map(text).collect() }
     }
 
     fn config_maps(self, at: &ConfigMapName, time: Timestamp) -> Vec<Value> {

@@ -10,15 +10,17 @@ use kube::Api;
 use kube::api::ObjectMeta;
 use parking_lot::Mutex;
 use pillion_admission::settings::Settings;
+use pillion_bundle::Opened;
+use pillion_bundle::config_map::{BUNDLE, SHARDS, checksum_in, shards};
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::bundle::{belongs, stored};
+use pillion_plan::bundle::{belongs, read, stored};
 use pillion_rollout::history::Revision;
 use pillion_runtime::bundled;
 use pillion_runtime::context::{Clock, Context};
 use pillion_runtime::controller::Controller as _;
-use pillion_runtime::store::{Facets, Projection, Watch, Watched};
+use pillion_runtime::store::{Change, Facets, Projection, Watch, Watched};
 use pillion_runtime::wakes::{Keys, Wakes};
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::names;
@@ -47,9 +49,10 @@ impl WatchSettings {
 struct ConfigMap(Arc<Value>);
 
 impl Projection for ConfigMap {
-    /// The time of the bundle is written again and again.
+    /// The time of the bundle is written again and again, and the shards before are forgotten.
     fn differences(&self, next: &Self) -> Facets {
-        if self.0.get("data") == next.0.get("data") { Facets::empty() } else { Facets::CONTENT }
+        let is_same = |key| json::at(&self.0, &["data", key]) == json::at(&next.0, &["data", key]);
+        if [BUNDLE, SHARDS].into_iter().all(is_same) { Facets::empty() } else { Facets::CONTENT }
     }
 }
 
@@ -98,8 +101,16 @@ pub(super) struct Sources {
     clock: Clock,
     /// Whether policy servers may have a former bundle for a while. A preview shows what follows when that has passed.
     waits_for_caches: bool,
-    /// The SidecarSets of the bundle, and the count of changes for which they were read.
-    bundled: Mutex<Option<(u64, SidecarSets)>>,
+    opened: Arc<Opened>,
+    bundled: Mutex<Option<ReadBundle>>,
+}
+
+/// The SidecarSets of the bundle, and what they were read from.
+struct ReadBundle {
+    /// The count of changes.
+    count: u64,
+    config_maps: Vec<Arc<Value>>,
+    sets: SidecarSets,
 }
 
 impl Sources {
@@ -120,16 +131,16 @@ impl Sources {
         let api = Api::<RevisionObject>::namespaced(client.clone(), &place.system_namespace);
         let watch = Watch::new(api, "ControllerRevision").label(names::SIDECAR_SET_NAME_LABEL, None);
         let revisions = store.keep(name, watch, StoredRevision::from_object);
-        if let Some(maps) = &config_maps {
-            wakes.on(maps, Facets::CONTENT, |_| Keys::All);
+        if let (Some(maps), Some(at)) = (&config_maps, &place.bundle) {
+            wakes.on(maps, Facets::CONTENT, of_readers(at.name.clone()));
         }
         wakes.on(&revisions, Facets::CONTENT, |change| {
             let groups = change.before.iter().chain(&change.after).flat_map(|revision| revision.groups());
             Keys::Many(groups.collect())
         });
         let waits_for_caches = place.is_cached && context.recorder.is_none();
-        let clock = context.clock.clone();
-        Self { place, config_maps, revisions, clock, waits_for_caches, bundled: Mutex::default() }
+        let (clock, opened) = (context.clock.clone(), Arc::clone(&context.opened));
+        Self { place, config_maps, revisions, clock, waits_for_caches, opened, bundled: Mutex::default() }
     }
 
     /// Waits until everything was listed.
@@ -160,12 +171,32 @@ impl Sources {
         maps.get(&at.namespace, &at.name)?;
         // The count first: a change in between is then seen as one more.
         let count = maps.count(Facets::CONTENT);
-        let mut read = self.bundled.lock();
-        if let Some((_, sets)) = read.as_ref().filter(|(known, _)| *known == count) {
-            return Some(Arc::clone(sets));
+        let mut known = self.bundled.lock();
+        if let Some(known) = known.as_ref().filter(|known| known.count == count) {
+            return Some(Arc::clone(&known.sets));
         }
         let maps: Vec<Arc<Value>> = maps.all().iter().map(|map| Arc::clone(&map.0)).collect();
-        let (now, before) = (self.clock.now(), read.take().map(|(_, sets)| sets).unwrap_or_default());
+        let config_maps: Vec<Arc<Value>> = read(at, &maps).into_iter().map(Arc::clone).collect();
+        let sets = match known.take() {
+            Some(known) if known.config_maps.iter().map(Arc::as_ptr).eq(config_maps.iter().map(Arc::as_ptr)) => {
+                known.sets
+            }
+            before => {
+                let before = before.map(|before| before.sets).unwrap_or_default();
+                Arc::new(self.dated(stored(at, &config_maps, &self.opened), &before))
+            }
+        };
+        *known = Some(ReadBundle { count, config_maps, sets: Arc::clone(&sets) });
+        Some(sets)
+    }
+
+    /// Returns these SidecarSets, each with the time since when its version is known.
+    fn dated(
+        &self,
+        sets: Vec<SidecarSet>,
+        before: &BTreeMap<String, (SidecarSet, Timestamp)>,
+    ) -> BTreeMap<String, (SidecarSet, Timestamp)> {
+        let now = self.clock.now();
         let since = |set: &SidecarSet| {
             let known = before.get(set.name()).filter(|(known, _)| known.hash() == set.hash());
             known.map_or(now, |(_, since)| *since)
@@ -174,9 +205,24 @@ impl Sources {
             let since = since(&set);
             (set.name().to_owned(), (set, since))
         };
-        let sets = Arc::new(stored(at, &maps).into_iter().map(named).collect::<BTreeMap<_, _>>());
-        *read = Some((count, Arc::clone(&sets)));
-        Some(sets)
+        sets.into_iter().map(named).collect()
+    }
+}
+
+/// Returns the keys to wake for each change of a ConfigMap of the bundle with this index: every key if readers of the
+/// bundle see the change. A new bundle of many shards is a hundred writes, and the last one is that of the index.
+fn of_readers(index: String) -> impl Fn(&Change<ConfigMap>) -> Keys<String> + Send + Sync + 'static {
+    let named = Mutex::new(BTreeSet::new());
+    move |change| {
+        let mut named = named.lock();
+        let is_seen = if let Some(checksum) = checksum_in(&change.name, &index) {
+            named.contains(checksum)
+        } else {
+            let shards = change.after.as_ref().and_then(|index| shards(&index.0).ok()).unwrap_or_default();
+            *named = shards.into_iter().map(str::to_owned).collect();
+            true
+        };
+        if is_seen { Keys::All } else { Keys::None }
     }
 }
 
@@ -184,4 +230,30 @@ impl Sources {
 pub(super) fn of_settings(settings: &Settings) -> Option<BTreeSet<String>> {
     let sets = settings.all_sidecar_sets().ok()?;
     Some(sets.iter().map(|set| json::text(set.as_value(), &["metadata", "name"]).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(name: &str, data: Option<Value>) -> Change<ConfigMap> {
+        let after = data.map(|data| Arc::new(ConfigMap(Arc::new(json!({"data": data})))));
+        Change { namespace: "pillion".to_owned(), name: name.to_owned(), before: None, after }
+    }
+
+    /// A new bundle is written shard by shard before its index, and the shards before are deleted after it.
+    #[test]
+    fn set1_only_changes_that_readers_of_the_bundle_see_wake_rollouts() {
+        let [old, new] = ["a", "b"].map(|digit| digit.repeat(32));
+        let (of_old, of_new) = (format!("sets-{old}"), format!("sets-{new}"));
+        let keys = of_readers("sets".to_owned());
+        assert_eq!(keys(&change("sets", Some(json!({"shards": old})))), Keys::All, "the index");
+        assert_eq!(keys(&change(&of_new, Some(json!({"bundle": "text"})))), Keys::None, "no index names it");
+        assert_eq!(keys(&change("sets", Some(json!({"shards": new})))), Keys::All, "the index names it");
+        assert_eq!(keys(&change(&of_old, None)), Keys::None, "no index names it any more");
+        assert_eq!(keys(&change(&of_new, None)), Keys::All, "somebody deletes a shard that readers need");
+        assert_eq!(keys(&change(&of_new, Some(json!({"bundle": "text"})))), Keys::All, "it is there again");
+    }
 }

@@ -1,6 +1,6 @@
 //! Turns a SidecarSet of the cluster into its form in the bundle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::settings::Settings;
 use pillion_kubernetes::field::{FieldError, joined};
@@ -44,7 +44,29 @@ pub(super) struct Candidate {
 /// Returns a candidate for each SidecarSet of the cluster.
 pub(super) fn all(seen: BundleInput<'_>) -> Vec<Candidate> {
     let revisions = revisions(seen.settings, seen.revisions);
-    seen.sidecar_sets.iter().map(|object| candidate(object, &revisions, seen)).collect()
+    let stored = BySet::new(seen.revisions);
+    seen.sidecar_sets.iter().map(|object| candidate(object, &revisions, &stored, seen)).collect()
+}
+
+/// The ControllerRevisions of the cluster by the names of their SidecarSets. Thousands of SidecarSets have a multiple of
+/// revisions.
+struct BySet<'a>(BTreeMap<&'a str, Vec<&'a ControllerRevision>>);
+
+impl<'a> BySet<'a> {
+    fn new(revisions: &'a [ControllerRevision]) -> Self {
+        let mut by_set: BTreeMap<&str, Vec<&ControllerRevision>> = BTreeMap::new();
+        for revision in revisions {
+            if let Some(name) = revision.label(names::SIDECAR_SET_NAME_LABEL) {
+                by_set.entry(name).or_default().push(revision);
+            }
+        }
+        Self(by_set)
+    }
+
+    /// Returns the revisions of a SidecarSet, the newest last.
+    fn ascending(&self, set: &SidecarSet) -> Vec<&'a ControllerRevision> {
+        failure::ascending(set, self.0.get(set.name()).into_iter().flatten().copied())
+    }
 }
 
 /// Returns `sidecarSets` of the settings in their form in the bundle: without fields that no Pod gets, each with the
@@ -56,11 +78,11 @@ pub(super) fn of_settings(seen: BundleInput<'_>) -> Vec<SidecarSet> {
     sets.map(|set| with_revision(set, revisions, seen).0).collect()
 }
 
-fn candidate(object: &Value, revisions: &[ControllerRevision], seen: BundleInput<'_>) -> Candidate {
+fn candidate(object: &Value, revisions: &[ControllerRevision], stored: &BySet<'_>, seen: BundleInput<'_>) -> Candidate {
     let text = |key: &str| json::text(object, &["metadata", key]).to_owned();
     let (name, uid, created) = (text("name"), text("uid"), text("creationTimestamp"));
     let decoded = decode(object.clone()).map(|decoded| prepared(&slim(decoded.into_sidecar_set())));
-    match decoded.and_then(|set| Ok((in_force(&set, seen)?, set))) {
+    match decoded.and_then(|set| Ok((in_force(&set, stored, seen.settings)?, set))) {
         Ok((None, set)) => {
             let (set, errors) = with_revision(set, revisions, seen);
             Candidate { name, uid, created, set, back: None, errors }
@@ -89,9 +111,9 @@ struct InForce {
 ///
 /// # Errors
 /// The revision cannot be read.
-fn in_force(set: &SidecarSet, seen: BundleInput<'_>) -> Result<Option<InForce>, Vec<FieldError>> {
-    let ascending = failure::ascending(set, seen.revisions);
-    let Some(back) = Back::find(set, upgrades(set, seen.settings), &ascending) else { return Ok(None) };
+fn in_force(set: &SidecarSet, stored: &BySet<'_>, settings: &Settings) -> Result<Option<InForce>, Vec<FieldError>> {
+    let ascending = stored.ascending(set);
+    let Some(back) = Back::find(set, upgrades(set, settings), &ascending) else { return Ok(None) };
     let text = back.text();
     let (failed, set) = (back.failed.name().to_owned(), restored(set, back.restored)?);
     Ok(Some(InForce { set, failed, text }))
@@ -183,10 +205,11 @@ fn restored_revisions(
 ) -> Vec<ControllerRevision> {
     let failed = revisions.iter().filter(|revision| !revision.annotation(FAILED).is_empty());
     let names: BTreeSet<&str> = failed.filter_map(|revision| revision.label(names::SIDECAR_SET_NAME_LABEL)).collect();
+    let stored = BySet::new(revisions);
     let objects = sidecar_sets.iter().filter(|object| names.contains(json::text(object, &["metadata", "name"])));
     let of_set = |object: &std::sync::Arc<Value>| {
         let set = prepared(&decode(Value::clone(object)).ok()?.into_sidecar_set());
-        let ascending = failure::ascending(&set, revisions);
+        let ascending = stored.ascending(&set);
         Back::find(&set, upgrades(&set, settings), &ascending).map(|back| back.restored.clone())
     };
     objects.filter_map(of_set).collect()

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use super::Step;
 use pillion_admission::settings::Settings;
+use pillion_bundle::Opened;
 use pillion_bundle::config_map;
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::time::Timestamp;
@@ -31,7 +32,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};
 pub use self::kubernetes::{KUBERNETES_TOO_OLD, too_old, too_old_condition};
-pub use self::write::belongs;
+pub use self::write::{belongs, read};
 
 /// The longest interval at which an unchanged bundle's time is renewed, in seconds.
 const TOUCH: i64 = 120;
@@ -62,6 +63,8 @@ pub struct BundleInput<'a> {
     pub now: Timestamp,
     /// The maximum length of the bundle text in one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
     pub max: usize,
+    /// The bundles that were opened before. They change how long a plan takes, and nothing else.
+    pub opened: &'a Opened,
 }
 
 /// The writes for a bundle.
@@ -156,13 +159,15 @@ pub enum Obstacle {
 }
 
 /// Returns the SidecarSets that these ConfigMaps of a bundle hold now, sorted by name, as the policy reads them.
-pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet> {
-    write::sets(at, config_maps).into_values().collect()
+pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>], opened: &Opened) -> Vec<SidecarSet> {
+    let sets = write::sets(at, config_maps, opened).into_values().collect();
+    opened.forget_unused();
+    sets
 }
 
 /// Makes the plan.
 pub fn plan(seen: BundleInput<'_>) -> Plan {
-    let before = write::earlier(seen.at, seen.config_maps);
+    let before = write::earlier(seen.at, seen.config_maps, seen.opened);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
     let joining = if seen.with_settings { candidate::of_settings(seen) } else { Vec::new() };
@@ -212,7 +217,7 @@ fn fitting(
 ) -> Result<Vec<Value>, config_map::TooLong> {
     let of = |sets: BTreeMap<String, SidecarSet>| {
         let sets: Vec<SidecarSet> = sets.into_values().chain(joining.iter().cloned()).collect();
-        config_map::write(seen.at, &sets, seen.now, seen.max)
+        config_map::write_with(seen.opened, seen.at, &sets, seen.now, seen.max)
     };
     let error = match of(judged.sets_with(usize::MAX)) {
         Ok(config_maps) => return Ok(config_maps),

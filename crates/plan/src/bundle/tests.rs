@@ -19,6 +19,10 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
+fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet> {
+    super::stored(at, config_maps, &Opened::default())
+}
+
 /// A cluster in memory, in which plans are carried out.
 struct World {
     at: ConfigMapName,
@@ -30,6 +34,7 @@ struct World {
     now: Timestamp,
     max: usize,
     writes: u32,
+    opened: Opened,
 }
 
 impl World {
@@ -44,10 +49,18 @@ impl World {
             now: NOW,
             max: TEXT_MAX,
             writes: 0,
+            opened: Opened::default(),
         }
     }
 
+    /// Makes the plan. What was opened before never changes it.
     fn plan(&self) -> Plan {
+        let plan = self.plan_with(&self.opened);
+        assert_eq!(plan, self.plan_with(&Opened::default()));
+        plan
+    }
+
+    fn plan_with(&self, opened: &Opened) -> Plan {
         plan(BundleInput {
             at: &self.at,
             sidecar_sets: &self.sets,
@@ -58,6 +71,7 @@ impl World {
             with_settings: self.with_settings,
             now: self.now,
             max: self.max,
+            opened,
         })
     }
 

@@ -65,7 +65,7 @@ fn roll62_new_pods_get_the_revision_that_is_in_force() {
     assert_eq!((place, why), (BundlePlace::Kept, Why::RolledBack));
     assert!(message.contains("revision \"a-2\" failed") && message.contains("\"a-1\" is in force"), "{message}");
     assert_eq!(plan.verdicts[0].hash, hash_of("a:1"));
-    let in_bundle = super::super::stored(&world.at, &world.config_maps).remove(0);
+    let in_bundle = super::stored(&world.at, &world.config_maps).remove(0);
     assert_eq!(in_bundle.hash(), hash_of("a:1"));
     assert_eq!(json::text(in_bundle.as_value(), &["status", "latestRevision"]), "a-1");
     assert_eq!(world.plan().steps, [], "it is written once");
@@ -98,7 +98,7 @@ fn roll62_an_edit_that_leaves_the_hash_is_in_the_bundle() {
     world.settle();
     world.put(edited(asking("a:2"), "/spec/selector/matchLabels/tier", json!("web")));
     world.settle();
-    let in_bundle = super::super::stored(&world.at, &world.config_maps).remove(0);
+    let in_bundle = super::stored(&world.at, &world.config_maps).remove(0);
     assert_eq!(in_bundle.spec(&["selector", "matchLabels", "tier"]), Some(&json!("web")));
     assert_eq!(world.images(), ["a:1"]);
 }
@@ -122,7 +122,7 @@ fn roll62_diff30_a_draw_does_not_choose_the_revision_that_has_failed() {
     let mut world = World::new([edited(asking("a:3"), "/spec/injectionStrategy", partial)]);
     world.revisions = vec![stored(1, "a:1", None), stored(2, "a:2", None), stored(3, "a:3", Some("a-2"))];
     world.settle();
-    let in_bundle = super::super::stored(&world.at, &world.config_maps).remove(0);
+    let in_bundle = super::stored(&world.at, &world.config_maps).remove(0);
     assert_eq!(in_bundle.hash(), hash_of("a:2"));
     assert_eq!(in_bundle.revision().map(|revision| revision.name().to_owned()).as_deref(), Some("a-1"));
 }
