@@ -69,12 +69,11 @@ impl World {
     /// The objects are texts already: they are put together as they are.
     fn own_list(&self, list: &List) -> Response<AnswerBody> {
         let limit = list.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let page = self.page(&list.place, list.after.clone(), limit);
+        let page = self.page(&list.place, list.after.clone(), limit, |object| list.selection.takes_text(object));
         let next = page.last.as_ref().map(|last| format!("{}/{}", last.namespace, last.name)).unwrap_or_default();
         let metadata = json!({"resourceVersion": page.version.to_string(), "continue": next});
-        let selected: Vec<&str> =
-            page.objects.iter().map(|object| &**object).filter(|object| list.selection.takes_text(object)).collect();
-        let items = selected.join(",");
+        let items: Vec<&str> = page.objects.iter().map(|object| &**object).collect();
+        let items = items.join(",");
         text(StatusCode::OK, format!(r#"{{"apiVersion":"v1","kind":"List","metadata":{metadata},"items":[{items}]}}"#))
     }
 
@@ -128,7 +127,7 @@ impl World {
         for kind in KINDS.iter().filter(|kind| kind.api_versions.contains(&api_version)) {
             let plural = resource(kind.name);
             let place = Place { group: kind.group().to_owned(), resource: plural.clone(), namespace: None };
-            let is_known = || !self.page(&place, None, 1).objects.is_empty();
+            let is_known = || !self.page(&place, None, 1, |_| true).objects.is_empty();
             if !named(&list, kind.name) && (self.cluster.is_none() || is_known()) {
                 let more = json!({
                     "name": plural, "singularName": "", "namespaced": kind.is_namespaced, "kind": kind.name,

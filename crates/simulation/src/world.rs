@@ -98,13 +98,23 @@ impl World {
         )
     }
 
-    /// Returns the known objects of a place after this key, at most as many as `limit` says.
-    pub(super) fn page(&self, place: &Place, after: Option<Key>, limit: usize) -> Page {
+    /// Returns the known objects of a place after this key that `is_selected` accepts, at most as many as `limit` says.
+    /// Like the API server, does not count those that are not selected.
+    pub(super) fn page(
+        &self,
+        place: &Place,
+        after: Option<Key>,
+        limit: usize,
+        is_selected: impl Fn(&str) -> bool,
+    ) -> Page {
         let state = self.lock();
         let all = state.from(place, after.unwrap_or_else(|| place.start()));
         let mut all = all.filter_map(|(key, object)| Some((key, object.as_ref()?))).peekable();
         let (mut objects, mut last) = (Vec::new(), None);
         while let Some((key, object)) = all.next() {
+            if !is_selected(object) {
+                continue;
+            }
             objects.push(Arc::clone(object));
             if objects.len() >= limit && all.peek().is_some() {
                 last = Some(key.clone());

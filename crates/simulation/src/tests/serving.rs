@@ -105,18 +105,21 @@ async fn what_is_forgotten_cannot_be_watched() {
 }
 
 #[rstest]
-#[case::pages(Some(2), &[2, 2, 1])]
-#[case::as_long_as_the_list(Some(5), &[5])]
-#[case::without_limit(None, &[5])]
+#[case::pages(Some(2), None, &[2, 2, 1])]
+#[case::as_long_as_the_list(Some(5), None, &[5])]
+#[case::without_limit(None, None, &[5])]
+#[case::of_selected_objects(Some(1), Some("metadata.name=map-3"), &[1, 0])]
+#[case::of_no_object(Some(1), Some("metadata.name=map-5"), &[0])]
 #[tokio::test]
-async fn lists_come_in_pages(#[case] limit: Option<u32>, #[case] expected: &[usize]) {
+async fn lists_come_in_pages(#[case] limit: Option<u32>, #[case] fields: Option<&str>, #[case] expected: &[usize]) {
     let simulation = served();
     for number in 0..5 {
         simulation.put(map(&format!("map-{number}"), &json!({})));
     }
     let maps = maps(&simulation);
     let (mut lengths, mut names) = (Vec::new(), Vec::new());
-    let mut params = ListParams { limit, ..ListParams::default() };
+    let field_selector = fields.map(str::to_owned);
+    let mut params = ListParams { limit, field_selector, ..ListParams::default() };
     loop {
         let page = maps.list(&params).await.expect("a page");
         lengths.push(page.items.len());
@@ -127,7 +130,8 @@ async fn lists_come_in_pages(#[case] limit: Option<u32>, #[case] expected: &[usi
         }
     }
     assert_eq!(lengths, expected);
-    assert_eq!(names, (0..5).map(|number| format!("map-{number}")).collect::<Vec<_>>());
+    let is_selected = |name: &String| fields.is_none_or(|fields| fields.ends_with(name.as_str()));
+    assert_eq!(names, (0..5).map(|number| format!("map-{number}")).filter(is_selected).collect::<Vec<_>>());
 }
 
 /// Two writers read an object, and both change it.
