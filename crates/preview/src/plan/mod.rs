@@ -99,7 +99,7 @@ pub fn run(options: &Options<'_>, terminal: &mut Terminal) -> anyhow::Result<Sta
     let preview = runtime.block_on(async {
         let config = options.connection.config().await?;
         let tuned = tuning.options(&chosen, None, config.as_ref())?;
-        let cluster = config.map(|config| pillion_runtime::client::client(config, Arc::new(Metrics::new())));
+        let cluster = config.map(|config| pillion_runtime::client::client(config, Arc::new(Metrics::new()), None));
         let cluster = cluster.transpose().context("the cluster cannot be asked")?;
         let clock = Clock::system();
         let question = Question {

@@ -10,11 +10,12 @@ use clap::Subcommand;
 use pillion_admission::settings::Settings;
 use pillion_cluster::Kubeconfig;
 use pillion_controllers::registry::{self, Name};
+use pillion_runtime::client::{self, RequestLimit};
 use pillion_runtime::effects::Events;
 use pillion_runtime::leader::{Candidate, Timings};
 use pillion_runtime::metrics::Metrics;
 use pillion_runtime::readiness::Readiness;
-use pillion_runtime::{Context, client, health};
+use pillion_runtime::{Context, health};
 use pillion_service_accounts::token_controller::SigningKey;
 use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
@@ -130,7 +131,8 @@ impl Work<'_> {
         let controller_options = options.tuning.options(&chosen, key, Some(&config))?;
         let metrics = Arc::new(Metrics::new());
         metrics.leads(&options.lease, false);
-        let client = client::client(config, Arc::clone(&metrics)).context("the cluster cannot be asked")?;
+        let client = client::client(config, Arc::clone(&metrics), RequestLimit::a_second(options.kube_api_qps))
+            .context("the cluster cannot be asked")?;
         let readiness = Readiness::default();
         let listener = TcpListener::bind(options.health_listen)
             .await

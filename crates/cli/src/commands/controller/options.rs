@@ -32,6 +32,10 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", env = "PILLION_HEALTH_LISTEN", hide_env_values = true)]
     #[arg(default_value = "0.0.0.0:8081")]
     pub health_listen: SocketAddr,
+    /// The most requests to the API server that start within a second; 0: no limit, since API Priority and Fairness
+    /// shares an API server among its clients.
+    #[arg(long, value_name = "N", env = "PILLION_KUBE_API_QPS", hide_env_values = true, default_value_t = 0)]
+    pub kube_api_qps: u32,
     #[command(flatten)]
     pub tuning: Tuning,
     /// serviceaccount-token: the private key of the cluster's ServiceAccounts, PEM. With it, token Secrets hold tokens

@@ -119,7 +119,7 @@ pub fn run(args: &Args, terminal: &mut Terminal) -> anyhow::Result<Status> {
 /// # Errors
 /// The first request that fails.
 pub async fn release(config: Config) -> anyhow::Result<String> {
-    let client = client::client(config, Arc::new(Metrics::new())).context("the cluster cannot be asked")?;
+    let client = client::client(config, Arc::new(Metrics::new()), None).context("the cluster cannot be asked")?;
     // These settings are not read.
     let context = Context::new(client, watch::channel(Arc::default()).1);
     let Uninstalled { released, deleted, in_use } = merged::uninstall(&context).await?;
