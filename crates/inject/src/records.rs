@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 /// The record of a Pod about one `SidecarSet`. The fields are in the order of INJ-28.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Record {
     /// The time of injection; absent in the legacy form.
@@ -120,7 +120,7 @@ fn unreadable(key: &str, problem: String) -> Reason {
 
 /// The value of one of the two hash annotations: records by the name of the `SidecarSet`, ascending. Most Pods have one or
 /// two, and rollouts keep those of every Pod: a list takes a tenth of the memory of a map.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Records(Vec<(String, Record)>);
 
 impl Serialize for Records {

@@ -13,7 +13,7 @@ use pillion_runtime::context::Context;
 use pillion_runtime::controller::{Controller, Done, Failure, Pace};
 use pillion_runtime::effects::{Effects, Journal};
 use pillion_runtime::rights::{self, Right, Scope, Situation, WATCH};
-use pillion_runtime::store::Facets;
+use pillion_runtime::store::{Facets, Kept};
 use pillion_runtime::wakes::{Keys, Wakes};
 
 use self::report::Reports;
@@ -152,13 +152,14 @@ impl AccountPermissions {
     fn accounts(&self, rules: &Rules) -> Accounts {
         let store = &self.context.store;
         let namespaces = store.namespaces().all();
-        let staying = namespaces.iter().filter(|namespace| !namespace.is_terminating()).map(|namespace| &*namespace.0);
-        let merged: Vec<_> = store.accounts().all().iter().filter_map(|account| account.merged.clone()).collect();
-        let merged = merged.iter().map(|account| &**account);
+        let staying = namespaces.iter().filter(|namespace| !namespace.is_terminating());
+        let staying: Vec<_> = staying.map(|namespace| namespace.object()).collect();
+        let all = store.accounts().all();
+        let merged: Vec<_> = all.iter().filter_map(|account| account.merged.as_ref().map(Kept::value)).collect();
         let is_there = |account: &Account| {
             store.accounts().get(&account.namespace, &account.name).is_some_and(|account| !account.known.is_terminating)
         };
-        accounts(&self.context.sidecar_sets().sets, rules, staying, merged, &is_there)
+        accounts(&self.context.sidecar_sets().sets, rules, &staying, &merged, &is_there)
     }
 }
 

@@ -10,7 +10,7 @@ mod lost;
 mod uninstall;
 mod watches;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use pillion_runtime::effects::{Effects, Journal};
 use pillion_runtime::metrics::Kind;
 use pillion_runtime::rights::{self, KEEP, Right, Scope, Situation};
 use pillion_runtime::sets::Sets;
-use pillion_runtime::store::{Facets, Subject, Watched};
+use pillion_runtime::store::{Facets, Kept, Subject, Watched};
 use pillion_runtime::wakes::{Keys, Wakes, its_name, its_namespace};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -116,7 +116,7 @@ impl Controller for MergedAccounts {
 
     async fn reconcile(&self, name: &String, state: &mut MergedAccountsState) -> Result<Done, Failure> {
         let Some(namespace) = self.context.store.namespaces().get("", name) else { return Ok(Done::Settled) };
-        let namespace = &*namespace.0;
+        let namespace = &namespace.object();
         let sets = self.context.sidecar_sets();
         let plan = self.plan(namespace, name, &sets, &state.idle);
         state.idle.clone_from(&plan.idle);
@@ -208,10 +208,18 @@ impl MergedAccounts {
         let subjects = store.subjects(name);
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
         let is_there = |account: &str| watches::has_account(store, name, account);
-        let needed: Needed = needed(&demands, namespace, active.iter().map(|subject| &*subject.pod), &is_there);
-        let pods = active.iter().filter(|subject| subject.kind == "Pod");
-        let account = |subject: &&&Arc<Subject>| json::text(&subject.pod, &["spec", "serviceAccountName"]).to_owned();
-        let used: BTreeSet<String> = pods.map(|pod| account(&pod)).filter(|name| names::is_merged(name)).collect();
+        // Most Pods of a workload are alike.
+        let alike: HashMap<&Kept, Value> = active
+            .iter()
+            .map(|subject| &subject.pod)
+            .collect::<HashSet<_>>()
+            .into_iter()
+            .map(|pod| (pod, pod.value()))
+            .collect();
+        let needed: Needed = needed(&demands, namespace, alike.values(), &is_there);
+        let pods = active.iter().filter(|subject| subject.kind == "Pod").filter_map(|pod| alike.get(&pod.pod));
+        let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();
+        let used: BTreeSet<String> = pods.map(account).filter(|name| names::is_merged(name)).collect();
         plan(&MergedInput {
             namespace,
             demands: &demands,

@@ -10,14 +10,14 @@ use pillion_kubernetes::json;
 use pillion_plan::merged::{LABEL, MANAGED_BY, MergedKind, Trio};
 use pillion_runtime::context::Context;
 use pillion_runtime::controller::Controller as _;
-use pillion_runtime::store::{Facets, Projection, Store, Watch, Watched, resource, whole};
+use pillion_runtime::store::{Facets, Kept, Projection, Store, Watch, Watched, resource, whole};
 use serde_json::Value;
 
 use super::MergedAccounts;
 
 /// A merged Role or RoleBinding: the whole object without `managedFields`.
-#[derive(Debug, PartialEq)]
-pub struct MergedObject(pub Arc<Value>);
+#[derive(Debug, PartialEq, Eq)]
+pub struct MergedObject(Kept);
 
 impl Projection for MergedObject {
     fn differences(&self, next: &Self) -> Facets {
@@ -30,7 +30,7 @@ pub fn merged(context: &Context, of: MergedKind) -> Watched<MergedObject> {
     let watch = Watch::new(api(&context.client, of), of.kind).label(LABEL, Some(MANAGED_BY));
     context.store.keep(MergedAccounts::NAME, watch, move |object: DynamicObject| {
         let is_merged = names::is_merged(&object.name_any());
-        is_merged.then(|| MergedObject(Arc::new(whole(object, of.api_version, of.kind))))
+        is_merged.then(|| MergedObject(Kept::from(&whole(object, of.api_version, of.kind))))
     })
 }
 
@@ -47,17 +47,17 @@ pub fn objects(
     roles: &Watched<MergedObject>,
     bindings: &Watched<MergedObject>,
 ) -> BTreeMap<String, Trio> {
-    let accounts = store.accounts().in_namespace(namespace).into_iter().filter_map(|account| account.merged.clone());
-    let objects = |kept: &Watched<MergedObject>| {
-        kept.in_namespace(namespace).iter().map(|object| Arc::clone(&object.0)).collect()
-    };
+    let accounts = store.accounts().in_namespace(namespace);
+    let accounts = accounts.iter().filter_map(|account| account.merged.as_ref().map(Kept::value));
+    let objects =
+        |kept: &Watched<MergedObject>| kept.in_namespace(namespace).iter().map(|object| object.0.value()).collect();
     let mut trios: BTreeMap<String, Trio> = BTreeMap::new();
-    let all: [Vec<Arc<Value>>; 3] = [accounts.collect(), objects(roles), objects(bindings)];
+    let all: [Vec<Value>; 3] = [accounts.collect(), objects(roles), objects(bindings)];
     for (index, objects) in all.into_iter().enumerate() {
         for object in objects {
             let name = json::text(&object, &["metadata", "name"]).to_owned();
             if let Some(place) = trios.entry(name).or_default().get_mut(index) {
-                *place = Some(object);
+                *place = Some(Arc::new(object));
             }
         }
     }

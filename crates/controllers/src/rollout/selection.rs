@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pillion_inject::matching::opt_out::{self, OPT_OUT_OF};
 use pillion_kubernetes::field::joined;
-use pillion_kubernetes::json;
 use pillion_kubernetes::selector::Selector;
 use pillion_rollout::consistency::is_injected;
 use pillion_rollout::pod::Pod;
@@ -32,8 +31,8 @@ impl SidecarSetRollout {
     pub(super) fn is_left_out(&self, set: &SidecarSet, pod: &Pod) -> bool {
         let of_pod = pod.annotation(OPT_OUT_OF);
         let namespace = self.context.store.namespaces().get("", &pod.metadata.namespace);
-        let of_namespace =
-            namespace.as_ref().map(|namespace| json::text(&namespace.0, &["metadata", "annotations", OPT_OUT_OF]));
+        let mut annotations = namespace.iter().flat_map(|namespace| namespace.annotations());
+        let of_namespace = annotations.find(|(key, _)| *key == OPT_OUT_OF).map(|(_, text)| text);
         opt_out::left_out_by(set, of_pod, of_namespace.unwrap_or_default()).is_some()
     }
 
@@ -43,8 +42,7 @@ impl SidecarSetRollout {
             return BTreeMap::new();
         }
         let overrides = |namespace: &pillion_runtime::store::Namespace| {
-            let all = json::string_map(&namespace.0, &["metadata", "annotations"]);
-            let all = all.filter(|(key, _)| overrides::container_of(key).is_some());
+            let all = namespace.annotations().filter(|(key, _)| overrides::container_of(key).is_some());
             all.map(|(key, text)| (key.to_owned(), text.to_owned())).collect::<BTreeMap<_, _>>()
         };
         let namespaces = self.context.store.namespaces().all();
@@ -72,10 +70,7 @@ impl SidecarSetRollout {
             let Some(namespaces) = &namespaces else { return true };
             *selected.entry(name.to_owned()).or_insert_with(|| {
                 let namespace = self.context.store.namespaces().get("", name);
-                let labels = |namespace: &Arc<pillion_runtime::store::Namespace>| {
-                    namespaces.matches_labels(json::object(&namespace.0, &["metadata", "labels"]))
-                };
-                namespace.is_some_and(|namespace| labels(&namespace))
+                namespace.is_some_and(|namespace| namespaces.matches(|key| namespace.label(key)))
             })
         };
         Ok(move |pod: &Pod| {

@@ -51,7 +51,7 @@ impl Needed {
                     continue;
                 }
             }
-            for (credential, tokens) in isolated(&subject.pod) {
+            for (credential, tokens) in isolated(&subject.pod.value()) {
                 if is_pod(&subject) && !subject.token_secrets.contains(&credential.secret()) {
                     continue;
                 }
@@ -79,7 +79,8 @@ pub(super) fn needed<'s>(
         return Needed::default();
     }
     let (settings, sets) = (context.settings(), context.sidecar_sets());
-    let demands = Demands::new(&sets.prepared, &settings, &namespace.0);
+    let object = namespace.object();
+    let demands = Demands::new(&sets.prepared, &settings, &object);
     let mut needed = Needed::collect(subjects, |pod| demands.for_pod(pod, is_there).isolated);
     for credential in secrets.filter(|credential| credential.sidecar_set.is_some()) {
         let asked = sets.prepared.iter().find_map(|set| set.audiences(credential));
@@ -92,7 +93,7 @@ pub(super) fn needed<'s>(
 mod tests {
     use rstest::rstest;
 
-    use internment::ArcIntern;
+    use pillion_runtime::store::Kept;
 
     use super::*;
 
@@ -102,7 +103,7 @@ mod tests {
             namespace: "n".to_owned(),
             name: format!("a-{kind}"),
             uid: "u".to_owned(),
-            pod: ArcIntern::default(),
+            pod: Kept::default(),
             token_secrets: mounts.iter().map(|account| Credential::shared(account).secret()).collect(),
             injected: Vec::new(),
             is_finished,

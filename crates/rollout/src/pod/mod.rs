@@ -45,11 +45,12 @@ pub struct Pod {
     recorded: Recorded,
 }
 
-/// The hash annotations, each read when it is first needed: a round reads those of all Pods of a SidecarSet.
+/// The hash annotations, each read when it is first needed: a round reads those of all Pods of a SidecarSet. Pods that were
+/// injected in the same second share them.
 #[derive(Clone, Debug, Default)]
 struct Recorded {
-    hashes: OnceLock<Records>,
-    hashes_without_image: OnceLock<Records>,
+    hashes: OnceLock<ArcIntern<Records>>,
+    hashes_without_image: OnceLock<ArcIntern<Records>>,
     resizes: OnceLock<BTreeMap<String, Begun>>,
     in_place: OnceLock<InPlace>,
 }
@@ -305,13 +306,13 @@ impl Pod {
 
     /// Returns the records with the hashes of its SidecarSets (INJ-28). An annotation that cannot be read has none.
     pub fn records(&self) -> &Records {
-        let read = || Records::parse(self.annotation(names::HASH)).unwrap_or_default();
+        let read = || ArcIntern::new(Records::parse(self.annotation(names::HASH)).unwrap_or_default());
         self.recorded.hashes.get_or_init(read)
     }
 
     /// Returns the records with the hashes that leave out the images. An annotation that cannot be read has none.
     pub fn records_without_image(&self) -> &Records {
-        let read = || Records::parse(self.annotation(names::HASH_WITHOUT_IMAGE)).unwrap_or_default();
+        let read = || ArcIntern::new(Records::parse(self.annotation(names::HASH_WITHOUT_IMAGE)).unwrap_or_default());
         self.recorded.hashes_without_image.get_or_init(read)
     }
 

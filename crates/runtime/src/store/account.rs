@@ -1,14 +1,12 @@
 //! A ServiceAccount.
 
-use std::sync::Arc;
-
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use pillion_identity::names;
 use pillion_plan::token_controller::Account as Known;
-use serde_json::Value;
 
 use super::change::{Facets, Projection};
+use super::kept::Kept;
 use super::whole;
 
 /// A ServiceAccount. Of nearly all, only a few fields are kept.
@@ -17,14 +15,14 @@ pub struct Account {
     /// Its name, its UID, whether it is being deleted, and the Secrets that it names.
     pub known: Known,
     /// The whole object without `managedFields` if it has the name of a merged account.
-    pub merged: Option<Arc<Value>>,
+    pub merged: Option<Kept>,
 }
 
 impl Account {
     pub(super) fn from_object(object: DynamicObject) -> Self {
         let is_merged = names::is_merged(&object.name_any());
         let object = whole(object, "v1", "ServiceAccount");
-        Self { known: Known::from_object(&object), merged: is_merged.then(|| Arc::new(object)) }
+        Self { known: Known::from_object(&object), merged: is_merged.then(|| Kept::from(&object)) }
     }
 }
 

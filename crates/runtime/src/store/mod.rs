@@ -6,6 +6,7 @@
 
 mod account;
 mod change;
+mod kept;
 mod kinds;
 mod namespace;
 mod progress;
@@ -32,6 +33,7 @@ use serde_json::Value;
 
 pub use account::Account;
 pub use change::{Change, Facets, Projection};
+pub use kept::Kept;
 pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
-use internment::ArcIntern;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pillion_identity::{names, tokens};
 use pillion_kubernetes::json;
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{Facets, Projection};
+use super::kept::Kept;
 use super::slim::Slim;
 
 /// A Pod, or the Pods that a workload will create.
@@ -29,7 +29,7 @@ pub struct Subject {
     /// A Pod with only the fields that decide about identities: labels, `serviceAccountName`,
     /// `automountServiceAccountToken`, and the volumes with further tokens, with the containers that mount them
     /// (TOK-0). Most Pods of a workload share one.
-    pub pod: ArcIntern<Value>,
+    pub pod: Kept,
     /// The Secrets with tokens of sidecars that the Pod mounts, ascending.
     pub token_secrets: Vec<String>,
     /// The versions of SidecarSets with which the Pod was injected according to its annotation, each as a
@@ -243,7 +243,7 @@ impl Subject {
             namespace,
             name,
             uid,
-            pod: ArcIntern::new(pod),
+            pod: Kept::from(&pod),
             token_secrets,
             injected: Vec::new(),
             is_finished: false,
