@@ -115,6 +115,11 @@ impl PreparedSets {
         Self { sets, ..all }
     }
 
+    /// Returns the SidecarSets.
+    pub fn sidecar_sets(&self) -> impl Iterator<Item = &SidecarSet> {
+        self.sets.iter().map(|prepared| &prepared.set)
+    }
+
     /// Returns the sets.
     pub fn iter(&self) -> impl Iterator<Item = &Prepared> {
         self.sets.iter()

@@ -1,6 +1,7 @@
 //! The shared context of all controllers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube::Client;
@@ -95,15 +96,27 @@ impl Context {
         self.sets.get(Sources { settings: self.settings(), bundled: self.bundled.sets(), version }, || resources.all())
     }
 
-    /// Wakes every key when the SidecarSets change that [`Self::sidecar_sets`] returns. While a bundle is kept, its
+    /// Wakes every key when those of [`Self::sidecar_sets`] change that can affect an identity. While a bundle is kept, its
     /// contents count. An edit of a SidecarSet then counts when it is in the bundle.
     pub fn wake_for_sidecar_sets<K: Send + 'static>(&self, wakes: &Wakes<K>) {
         let bundled = Arc::clone(&self.bundled);
+        // Whether something else has woken the keys since the bundle was compared last.
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let wakes_all = Arc::clone(&is_woken);
         wakes.on(self.store.sidecar_sets(), Facets::CONTENT, move |change| {
             let is_edit = change.before.is_some() && change.after.is_some();
-            if is_edit && bundled.is_kept() { Keys::None } else { Keys::All }
+            if is_edit && bundled.is_kept() {
+                return Keys::None;
+            }
+            wakes_all.store(true, Ordering::Relaxed);
+            Keys::All
         });
-        wakes.follow(self.bundled.changes());
+        let (context, mut before) = (self.clone(), self.sidecar_sets());
+        wakes.follow_if(self.bundled.changes(), move || {
+            let now = context.sidecar_sets();
+            let before = std::mem::replace(&mut before, Arc::clone(&now));
+            is_woken.swap(false, Ordering::Relaxed) || !now.give_the_same_identities_as(&before)
+        });
     }
 
     /// Returns the effects of a controller on the cluster.
@@ -114,5 +127,47 @@ impl Context {
             store: Arc::clone(&self.store),
             recorder: self.recorder.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pillion_sidecarset::sidecar_set::SidecarSet;
+    use pillion_simulation::{Simulation, Situation};
+    use serde_json::{Value, json};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn set(name: &str, image: &str, identity: &Value) -> SidecarSet {
+        let mut spec =
+            json!({"selector": {"matchLabels": {"app": name}}, "containers": [{"name": "c", "image": image}]});
+        for (key, value) in identity.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        SidecarSet::from_decoded(json!({"metadata": {"name": name}, "spec": spec}))
+    }
+
+    /// A new image of a SidecarSet without an identity changes no identity: tens of thousands of namespaces sleep on.
+    #[tokio::test]
+    async fn mrg1_what_changes_no_identity_in_the_bundle_wakes_nothing() {
+        let simulation = Simulation::new(&Situation::default(), None, || Timestamp(0)).await.expect("a simulation");
+        let (_settings, receiver) = watch::channel(Arc::default());
+        let context = Context::new(simulation.client(), receiver);
+        let (wakes, mut keys) = Wakes::<String>::new();
+        let plain = |image| set("logs", image, &json!({}));
+        let own =
+            |account| set("vault", "v:1", &json!({"serviceAccountName": account, "serviceAccountMode": "Isolate"}));
+        context.bundled.put(vec![plain("l:1"), own("vault")]);
+        context.wake_for_sidecar_sets(&wakes);
+        let mut wakes_all = async |sets: Vec<SidecarSet>| {
+            assert!(context.bundled.put(sets), "it is new");
+            timeout(Duration::from_millis(50), keys.recv()).await.ok().flatten() == Some(Keys::All)
+        };
+        assert!(!wakes_all(vec![plain("l:2"), own("vault")]).await, "another image");
+        assert!(wakes_all(vec![plain("l:2"), own("safe")]).await, "another account");
+        assert!(wakes_all(vec![own("safe")]).await, "a set is gone");
     }
 }

@@ -104,6 +104,16 @@ impl Sets {
         all
     }
 
+    /// Whether Pods get the same identities from both, and the same SidecarSets are known and left out.
+    pub fn give_the_same_identities_as(&self, other: &Self) -> bool {
+        fn names(sets: &Sets) -> impl Iterator<Item = &str> {
+            sets.sets.iter().map(SidecarSet::name)
+        }
+        self.prepared.sidecar_sets().eq(other.prepared.sidecar_sets())
+            && names(self).eq(names(other))
+            && (&self.refused, &self.problem) == (&other.refused, &other.problem)
+    }
+
     /// Whether the contents of this SidecarSet are unknown: its absence then proves nothing. They are known if the
     /// settings have a SidecarSet of this name, whatever the cluster has (TRUST-3).
     pub fn is_unknown(&self, name: &str) -> bool {

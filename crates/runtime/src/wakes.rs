@@ -64,13 +64,27 @@ impl<K: Send + 'static> Wakes<K> {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn follow<T: Send + Sync + 'static>(&self, mut value: watch::Receiver<T>) {
+    pub fn follow<T: Send + Sync + 'static>(&self, value: watch::Receiver<T>) {
+        self.follow_if(value, || true);
+    }
+
+    /// Wakes every key when this value changes and `is_concerned` then returns true.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn follow_if<T: Send + Sync + 'static>(
+        &self,
+        mut value: watch::Receiver<T>,
+        mut is_concerned: impl FnMut() -> bool + Send + 'static,
+    ) {
         value.mark_unchanged();
         let queue = self.queue.downgrade();
         self.followers.lock().spawn(async move {
             while value.changed().await.is_ok() {
                 let Some(queue) = queue.upgrade() else { return };
-                wake(&queue, Keys::All);
+                if is_concerned() {
+                    wake(&queue, Keys::All);
+                }
             }
         });
     }
