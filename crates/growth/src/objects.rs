@@ -31,6 +31,8 @@ const MADE: &str = "2026-01-02T03:04:05Z";
 /// The time of the first injection, in seconds since 1970.
 const INJECTED: i64 = 1_767_323_045;
 const HASH: &str = "5f6d7c8b9";
+/// The metadata that only an API server writes.
+const OF_THE_SERVER: [&str; 4] = ["uid", "creationTimestamp", "generation", "managedFields"];
 
 /// Returns the settings of policy and controllers.
 pub fn settings() -> Value {
@@ -59,6 +61,15 @@ pub fn image(name: &str, version: usize) -> String {
 /// Returns the path of a SidecarSet.
 pub fn set_path(name: &str) -> String {
     format!("/apis/apps.kruise.io/v1alpha1/sidecarsets/{name}")
+}
+
+/// Returns an object as a client creates it, and its status, which a client writes afterwards.
+pub fn created(mut object: Value) -> (Value, Option<Value>) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    }
+    let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
+    (object, status)
 }
 
 impl Plan {
