@@ -14,6 +14,7 @@
 pub mod admission;
 pub mod counts;
 pub mod kubelet;
+mod managed;
 pub mod measured;
 pub mod objects;
 pub mod picture;
