@@ -7,14 +7,9 @@ use std::time::Duration;
 use clap::Parser;
 use pillion_bench::report::markdown;
 use pillion_bench::server::program;
-use pillion_growth::measured::Point;
-use pillion_growth::objects;
-use pillion_growth::plan::{Plan, Size};
-use pillion_growth::program::Installation;
-use pillion_growth::progress::tell;
-use pillion_growth::scene::{Surroundings, Times, measure};
-use pillion_growth::server::{COUNTED, Server};
-use pillion_growth::{picture, report};
+use pillion_growth::plan::Size;
+use pillion_growth::scene::Times;
+use pillion_growth::{picture, report, simulated};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,9 +66,11 @@ impl Args {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    let program = program::find(args.pillion.as_deref())?;
+    let times = Times { churn: Duration::from_secs(args.churn), rest: Duration::from_secs(args.rest) };
     let mut points = Vec::new();
     for size in args.sizes() {
-        points.push(in_a_simulation(&args, size).await?);
+        points.push(simulated::measure(&program, size, times).await?);
     }
     let figures = report::render(&points);
     writeln!(std::io::stdout(), "{figures}")?;
@@ -84,28 +81,4 @@ async fn main() -> anyhow::Result<()> {
         picture::write(path, &points)?;
     }
     Ok(())
-}
-
-async fn in_a_simulation(args: &Args, size: Size) -> anyhow::Result<Point> {
-    tell(&format!("{} Pods, {} SidecarSets, {} namespaces", size.pods, size.sidecar_sets, size.namespaces));
-    let plan = Plan { size };
-    let server = Server::start().await?;
-    for object in plan.objects()? {
-        server.put(object);
-    }
-    let folder = tempfile::tempdir()?;
-    let installation = Installation {
-        program: program::find(args.pillion.as_deref())?,
-        folder: folder.path().to_owned(),
-        kubeconfig: server.kubeconfig(folder.path(), COUNTED)?,
-        token_namespaces: plan.token_namespaces().into_iter().map(objects::namespace).collect(),
-    };
-    let around = Surroundings {
-        client: server.client(),
-        counts: Some(server.counts()),
-        installation,
-        server_kubeconfig: server.kubeconfig(folder.path(), "server")?,
-    };
-    let times = Times { churn: Duration::from_secs(args.churn), rest: Duration::from_secs(args.rest) };
-    measure(size, &around, times).await
 }

@@ -10,8 +10,8 @@ use crate::plan::Size;
 pub struct Phase {
     /// The time until the phase was complete: until the process was ready, until all Pods were updated, or all of it.
     pub time: Duration,
-    /// The time until the last write.
-    pub last_write: Duration,
+    /// The time until the last write. `None` if there was none, or nobody counted the requests.
+    pub last_write: Option<Duration>,
     /// CPU time.
     pub cpu: Duration,
     /// Resident memory at the end, in bytes.

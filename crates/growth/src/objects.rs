@@ -17,8 +17,8 @@ use pillion_sidecarset::names;
 use pillion_workload::{Template, request};
 use serde_json::{Value, json};
 
-use crate::kubelet;
 use crate::plan::{Plan, Sidecars, Workload};
+use crate::{kubelet, managed};
 
 /// The namespace of the controllers and of the bundle.
 pub const NAMESPACE: &str = "pillion-system";
@@ -31,6 +31,8 @@ const MADE: &str = "2026-01-02T03:04:05Z";
 /// The time of the first injection, in seconds since 1970.
 const INJECTED: i64 = 1_767_323_045;
 const HASH: &str = "5f6d7c8b9";
+/// The metadata that only an API server writes.
+const OF_THE_SERVER: [&str; 4] = ["uid", "creationTimestamp", "generation", "managedFields"];
 
 /// Returns the settings of policy and controllers.
 pub fn settings() -> Value {
@@ -61,6 +63,15 @@ pub fn set_path(name: &str) -> String {
     format!("/apis/apps.kruise.io/v1alpha1/sidecarsets/{name}")
 }
 
+/// Returns an object as a client creates it, and its status, which a client writes afterwards.
+pub fn created(mut object: Value) -> (Value, Option<Value>) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    }
+    let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
+    (object, status)
+}
+
 impl Plan {
     /// Returns all objects, those first that others need.
     ///
@@ -78,7 +89,7 @@ impl Plan {
                 (0..workload.replicas).map(|replica| workload.pod_of(&template, replica)).collect::<Vec<_>>();
             workload.owners().into_iter().chain(replicas)
         });
-        Ok(head.chain(self.accounts()).chain(self.sidecar_sets()).chain(pods))
+        Ok(head.chain(self.accounts()).chain(self.sidecar_sets()).chain(pods).map(stored))
     }
 
     /// Returns the SidecarSets.
@@ -196,7 +207,6 @@ impl Workload {
             if let Some(owner) = owner {
                 metadata["ownerReferences"] = owner;
             }
-            metadata["managedFields"] = managed_fields(&[]);
             json!({
                 "apiVersion": "apps/v1", "kind": kind, "metadata": metadata,
                 "spec": {
@@ -206,10 +216,14 @@ impl Workload {
                 "status": {"replicas": self.replicas, "readyReplicas": self.replicas, "observedGeneration": 1}
             })
         };
-        [
-            object("Deployment", &self.name(), &labels, None),
-            object("ReplicaSet", &self.replica_set(), &hashed, Some(self.owner("Deployment", &self.name()))),
-        ]
+        let mut deployment = object("Deployment", &self.name(), &labels, None);
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+        let defaults =
+            [("strategy", strategy), ("progressDeadlineSeconds", 600.into()), ("revisionHistoryLimit", 10.into())];
+        for (key, value) in defaults {
+            deployment["spec"][key] = value;
+        }
+        [deployment, object("ReplicaSet", &self.replica_set(), &hashed, Some(self.owner("Deployment", &self.name())))]
     }
 
     /// Returns a Pod that runs, made from that of another workload with the same sidecars.
@@ -225,11 +239,42 @@ impl Workload {
         pod["metadata"]["ownerReferences"] = self.owner("ReplicaSet", &self.replica_set());
         self.stamp(&mut pod, replica);
         pod["spec"]["nodeName"] = format!("node-{:04}", (self.number * 7 + replica) % 5_000).into();
-        pod["metadata"]["managedFields"] =
-            managed_fields(pod["spec"]["containers"].as_array().map_or(&[], Vec::as_slice));
+        for container in pod["spec"]["containers"].as_array_mut().into_iter().flatten() {
+            complete(container);
+        }
         pod["status"] = kubelet::running(&pod);
         pod
     }
+}
+
+/// Adds the defaults of an API server to a container with a port and a probe.
+fn complete(container: &mut Value) {
+    let defaults = [
+        ("/imagePullPolicy", json!("IfNotPresent")),
+        ("/terminationMessagePath", json!("/dev/termination-log")),
+        ("/terminationMessagePolicy", json!("File")),
+        ("/ports/0/protocol", json!("TCP")),
+        ("/readinessProbe/httpGet/scheme", json!("HTTP")),
+        ("/readinessProbe/timeoutSeconds", json!(1)),
+        ("/readinessProbe/successThreshold", json!(1)),
+        ("/readinessProbe/failureThreshold", json!(3)),
+    ];
+    for (path, value) in defaults {
+        let Some((parent, key)) = path.rsplit_once('/') else { continue };
+        if let Some(Value::Object(parent)) = container.pointer_mut(parent) {
+            parent.entry(key).or_insert(value);
+        }
+    }
+}
+
+/// Returns an object with its `managedFields`. An API server keeps none for a ServiceAccount without data of its own, and
+/// the SidecarSets are few.
+fn stored(mut object: Value) -> Value {
+    if !["ServiceAccount", "SidecarSet"].iter().any(|kind| object["kind"] == *kind) {
+        let status_by = if object["kind"] == "Pod" { "kubelet" } else { "kube-controller-manager" };
+        object["metadata"]["managedFields"] = managed::fields(&object, status_by);
+    }
+    object
 }
 
 /// Returns the ClusterRole with all permissions that the SidecarSets merge.
@@ -276,7 +321,11 @@ fn metadata_fields(name: &str, place: Option<usize>) -> impl Iterator<Item = (St
 /// Returns a Pod before its injection, as a `ReplicaSet`'s controller creates it.
 pub fn pod(workload: &Workload) -> Value {
     let mut spec = app();
-    spec["serviceAccountName"] = "default".into();
+    for (key, value) in
+        [("serviceAccountName", json!("default")), ("serviceAccount", json!("default")), ("priority", json!(0))]
+    {
+        spec[key] = value;
+    }
     let annotations = json!({"checksum/config": format!("{:064x}", workload.number), "prometheus.io/scrape": "true"});
     let labels = hashed(&workload.labels());
     json!({
@@ -298,7 +347,7 @@ fn app() -> Value {
         "containers": [{
             "name": "app", "image": "registry.example.com/shop/web:3.14.1", "env": env,
             "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}, "periodSeconds": 10, "timeoutSeconds": 1},
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}, "periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3},
             "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
             "volumeMounts": [{"name": "data", "mountPath": "/data"}, mount],
             "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
@@ -318,29 +367,6 @@ fn app() -> Value {
             {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         ]
     })
-}
-
-/// Returns the `managedFields` that kube-controller-manager and the kubelet leave: a third of a Pod's text.
-fn managed_fields(containers: &[Value]) -> Value {
-    let fields = json!({
-        ".": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:name": {}, "f:resources": {".": {}, "f:limits": {".": {}, "f:memory": {}}},
-        "f:ports": {".": {}, "k:{\"containerPort\":8080,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:name": {}, "f:protocol": {}}},
-        "f:readinessProbe": {".": {}, "f:httpGet": {".": {}, "f:path": {}, "f:port": {}, "f:scheme": {}}, "f:periodSeconds": {}},
-        "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {}, "f:volumeMounts": {".": {}, "k:{\"mountPath\":\"/data\"}": {}}
-    });
-    let of_containers: serde_json::Map<String, Value> =
-        containers.iter().map(|container| (format!("k:{{\"name\":{}}}", container["name"]), fields.clone())).collect();
-    let condition = json!({".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}});
-    let entry = |manager: &str, fields: Value| json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields, "manager": manager, "operation": "Update", "time": MADE});
-    let spec = json!({
-        "f:metadata": {"f:generateName": {}, "f:labels": {".": {}, "f:app": {}, "f:team": {}, "f:tier": {}}, "f:ownerReferences": {".": {}}},
-        "f:spec": {"f:containers": of_containers, "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {}, "f:schedulerName": {}, "f:securityContext": {}, "f:terminationGracePeriodSeconds": {}}
-    });
-    let status = json!({"f:status": {
-        "f:conditions": {"k:{\"type\":\"ContainersReady\"}": condition, "k:{\"type\":\"Initialized\"}": condition, "k:{\"type\":\"Ready\"}": condition},
-        "f:containerStatuses": {}, "f:hostIP": {}, "f:phase": {}, "f:podIP": {}, "f:podIPs": {}, "f:startTime": {}
-    }});
-    json!([entry("kube-controller-manager", spec), entry("kubelet", status)])
 }
 
 fn sidecar_set(name: &str, version: usize, (label, value): (&str, String), identity: &Value) -> Value {

@@ -1,7 +1,7 @@
 //! The programs that are measured, as processes of their own.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::objects;
+use crate::plan::Plan;
 
 /// How long a program may take until it is ready.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -42,6 +43,12 @@ pub struct Process {
 }
 
 impl Installation {
+    /// Returns the installation in a cluster with the objects of a plan. The folder is for files of this run.
+    pub fn new(program: PathBuf, folder: &Path, kubeconfig: PathBuf, plan: Plan) -> Self {
+        let token_namespaces = plan.token_namespaces().into_iter().map(objects::namespace).collect();
+        Self { program, folder: folder.to_owned(), kubeconfig, token_namespaces }
+    }
+
     /// Starts `pillion controller`, with the controllers that are on by default and that of rollouts.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ fn starts(points: &[Point]) -> String {
     rows(&columns, points, |Point { start, restart, .. }| {
         vec![
             seconds(start.time),
-            seconds(start.last_write),
+            start.last_write.map_or_else(String::new, seconds),
             seconds(start.cpu),
             grouped(usize::try_from(writes(start)).unwrap_or_default()),
             mebibytes(start.memory),
@@ -147,7 +147,8 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn mebibytes(bytes: u64) -> String {
+/// Returns a number of bytes in mebibytes.
+pub fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }
 
@@ -190,7 +191,7 @@ mod tests {
     fn a_report_has_a_row_for_each_cluster_and_the_requests_of_the_largest() {
         let phase = |time, cpu, name: &str| Phase {
             time: Duration::from_secs(time),
-            last_write: Duration::from_secs(time),
+            last_write: Some(Duration::from_secs(time)),
             cpu: Duration::from_millis(cpu),
             memory: 100 << 20,
             peak: 200 << 20,

@@ -108,10 +108,11 @@ pub async fn measure(size: Size, around: &Surroundings, times: Times) -> anyhow:
 }
 
 fn told(name: &str, phase: &Phase) {
+    let last_write = phase.last_write.map(|time| format!(", last write {:.1} s", time.as_secs_f64()));
+    let last_write = last_write.unwrap_or_default();
     tell(&format!(
-        "  {name}: {:.1} s, last write {:.1} s, CPU {:.1} s, {} MiB, at most {} MiB",
+        "  {name}: {:.1} s{last_write}, CPU {:.1} s, {} MiB, at most {} MiB",
         phase.time.as_secs_f64(),
-        phase.last_write.as_secs_f64(),
         phase.cpu.as_secs_f64(),
         phase.memory >> 20,
         phase.peak >> 20,
@@ -290,7 +291,7 @@ impl Scene<'_> {
         let last_write = self.last_write().filter(|last| *last > beginning.at);
         Ok(Phase {
             time,
-            last_write: last_write.map_or(Duration::ZERO, |last| last.duration_since(beginning.at)),
+            last_write: last_write.map(|last| last.duration_since(beginning.at)),
             cpu: usage.cpu.saturating_sub(beginning.cpu),
             memory: usage.memory.now,
             peak: usage.memory.peak,

@@ -9,7 +9,6 @@ mod scale;
 #[path = "../../tests/cluster/support/mod.rs"]
 mod support;
 
-mod kubelet;
 mod report;
 mod scene;
 

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use kube::Client;
+use pillion_growth::kubelet::{self, Kubelet, Restarts};
+use pillion_growth::requests::{STRATEGIC, pod_path};
 use pillion_install::rendering::crd;
 use pillion_testenv::{Cluster, Options, apply, free_port};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::kubelet::{self, Kubelet};
 use crate::scale::corpus::{self, Corpus};
 use crate::scale::populate::{self, create_all, send};
 use crate::scale::process::{Process, Usage};
@@ -117,12 +118,12 @@ impl<'a> Scene<'a> {
         for pod in &pods {
             let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap();
             let set = (0..size.sidecar_sets).find(|number| text(&format!("/metadata/labels/{LABEL}")) == name(*number));
-            paths[set.unwrap()].push(kubelet::path(text("/metadata/namespace"), text("/metadata/name")));
+            paths[set.unwrap()].push(pod_path(text("/metadata/namespace"), text("/metadata/name")));
         }
         let count = create_all(&client, pods.clone()).await;
         let run = pods.iter().map(|pod| {
             let text = |key: &str| pod["metadata"][key].as_str().unwrap();
-            (kubelet::path(text("namespace"), text("name")), kubelet::running(pod))
+            (pod_path(text("namespace"), text("name")), json!({"status": kubelet::running(pod)}))
         });
         populate::write_statuses(&client, run).await;
         tell(format!("{count} Pods run after {:.0} s", started.elapsed().as_secs_f64()));
@@ -130,7 +131,7 @@ impl<'a> Scene<'a> {
         create_all(&client, [account]).await;
         let flags = ["--controllers", "sidecarset-rollout"];
         let controllers = Controllers::install(cluster, program, &json!({}), &flags).await;
-        let kubelet = Kubelet::start(&client, size.restart).await;
+        let kubelet = Kubelet::start(client.clone(), size.restart).await.unwrap();
         Self { size, cluster, client, controllers, kubelet, log: Log::new(cluster.audit_log_file()), pods: paths }
     }
 
@@ -142,10 +143,9 @@ impl<'a> Scene<'a> {
         join_all(self.pods.iter().enumerate().skip(changed).take(changed).map(async |(number, pods)| {
             for wave in pods.chunks(self.size.at_once()) {
                 join_all(wave.iter().map(async |pod| {
-                    let ready = self.kubelet.next(pod);
                     let patch = json!({"spec": {"containers": [{"name": name(number), "image": image(number, 9)}]}});
-                    send(&self.client, "PATCH", pod, "application/strategic-merge-patch+json", &patch).await;
-                    ready.await.unwrap();
+                    send(&self.client, "PATCH", pod, STRATEGIC, &patch).await;
+                    self.kubelet.restarted(pod, 1).await;
                 }))
                 .await;
             }
@@ -198,7 +198,7 @@ impl<'a> Scene<'a> {
 
     /// Returns the time until the last Pod was ready. Each Pod must have restarted once.
     fn restarted(&self, started: Instant) -> Stretch {
-        let (counts, last) = self.kubelet.take();
+        let Restarts { counts, last } = self.kubelet.take();
         assert_eq!(counts.len(), self.size.changed * self.size.pods_of_a_set(), "Pods were not upgraded");
         assert!(counts.values().all(|count| *count == 1), "Pods were upgraded twice: {counts:?}");
         let seconds = last.unwrap().duration_since(started).as_secs_f64();

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 16;
 const TRIES: usize = 20;
 
 /// Returns the path at which objects of a kind are created.
-fn path(object: &Value) -> String {
+pub fn path(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let root = if api_version.contains('/') { "apis" } else { "api" };
