@@ -14,7 +14,7 @@ use pillion_growth::{picture, report, simulated};
 const EXAMPLES: &str = "\
 Examples:
   pillion-growth
-  pillion-growth --pods 100000
+  pillion-growth --pods 1000,3000,10000
   pillion-growth --pods 10000 --sidecar-sets 100,1000,10000";
 
 /// Measures what the controllers take in simulated clusters of growing sizes.
@@ -25,7 +25,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     pillion: Option<PathBuf>,
     /// Numbers of Pods; each is a cluster.
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1_000, 3_000, 10_000])]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     pods: Vec<usize>,
     /// Numbers of SidecarSets, each with each number of Pods [default: a fiftieth of the Pods, from 100 to 10,000].
     #[arg(long, value_name = "N,...", value_delimiter = ',')]

@@ -200,7 +200,9 @@ impl Scene<'_> {
                     && condition["observedGeneration"] == set["metadata"]["generation"]
             };
             let is_done = set["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(is_ready));
-            if is_done && set["status"]["updatedReadyPods"] == pods {
+            // The status leaves out a number that is 0.
+            let updated = set["status"]["updatedReadyPods"].as_u64().unwrap_or_default();
+            if is_done && usize::try_from(updated) == Ok(pods) {
                 open.pop();
                 continue;
             }
