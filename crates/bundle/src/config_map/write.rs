@@ -51,7 +51,8 @@ pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usiz
     write_with(&Opened::default(), at, sets, time, max)
 }
 
-/// Like [`write`]. Takes the sets of bundles that are unchanged from `opened`, and puts those of new ones there.
+/// Like [`write`]. Every written bundle is opened to check it: `opened` has the sets that need not be decoded again, and
+/// gets the new ones.
 ///
 /// # Errors
 /// As [`write`].
