@@ -282,9 +282,10 @@ bench-scale-docs: SCALE_DOCS := --docs "$(CURDIR)/docs/benchmarks.md"
 bench-scale-docs: bench-scale
 
 # What the controllers take in simulated clusters of 1,000 to 100,000 Pods: an API server in memory stands in for a real
-# one. GROWTH_FLAGS="--pods 1000,10000 --churn 20 --rest 20" makes it shorter, GROWTH_FLAGS="--pods 500000" takes a larger
-# cluster. Then one cluster of 10,000 Pods is measured beside a real API server and in a simulation:
-# COMPARISON_FLAGS="--pods 1000 --churn 10 --rest 10" makes that shorter. Takes twenty minutes.
+# one. GROWTH_FLAGS="--pods 1000,10000 --churn 20 --rest 20" makes it shorter, and
+# GROWTH_FLAGS="--pods 500000 --sidecar-sets 2000" takes a larger cluster. Then one cluster of 10,000 Pods is measured
+# beside a real API server and in a simulation: COMPARISON_FLAGS="--pods 1000 --churn 10 --rest 10" makes that shorter.
+# Takes twenty minutes.
 GROWTH_FLAGS ?=
 COMPARISON_FLAGS ?=
 bench-growth: policy.wasm servers

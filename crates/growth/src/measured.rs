@@ -10,7 +10,7 @@ use crate::plan::Size;
 pub struct Phase {
     /// The time until the phase was complete: until the process was ready, until all Pods were updated, or all of it.
     pub time: Duration,
-    /// The time until the last write. `None` if there was none, or nobody counted the requests.
+    /// The time until the last write. `None` without a write, and where the requests are not counted.
     pub last_write: Option<Duration>,
     /// CPU time.
     pub cpu: Duration,

@@ -321,11 +321,9 @@ fn metadata_fields(name: &str, place: Option<usize>) -> impl Iterator<Item = (St
 /// Returns a Pod before its injection, as a `ReplicaSet`'s controller creates it.
 pub fn pod(workload: &Workload) -> Value {
     let mut spec = app();
-    for (key, value) in
-        [("serviceAccountName", json!("default")), ("serviceAccount", json!("default")), ("priority", json!(0))]
-    {
-        spec[key] = value;
-    }
+    spec["serviceAccountName"] = "default".into();
+    spec["serviceAccount"] = "default".into();
+    spec["priority"] = 0.into();
     let annotations = json!({"checksum/config": format!("{:064x}", workload.number), "prometheus.io/scrape": "true"});
     let labels = hashed(&workload.labels());
     json!({
@@ -343,15 +341,16 @@ fn app() -> Value {
     let mount = json!({"name": "kube-api-access-x7z2k", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true});
     let env: Vec<Value> =
         (0..6).map(|index| json!({"name": format!("OPTION_{index}"), "value": "a usual value"})).collect();
+    let mut container = json!({
+        "name": "app", "image": "registry.example.com/shop/web:3.14.1", "env": env,
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 10},
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}, mount]
+    });
+    complete(&mut container);
     json!({
-        "containers": [{
-            "name": "app", "image": "registry.example.com/shop/web:3.14.1", "env": env,
-            "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}, "periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3},
-            "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}},
-            "volumeMounts": [{"name": "data", "mountPath": "/data"}, mount],
-            "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
-        }],
+        "containers": [container],
         "volumes": [{"name": "data", "emptyDir": {}}, {
             "name": "kube-api-access-x7z2k",
             "projected": {"defaultMode": 420, "sources": [

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_kubernetes::json;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
-/// What stands for SidecarSets, by a label that their Pods must have.
+/// Items that each stand for a SidecarSet, such as its name, by a label that the Pods of the set must have.
 #[derive(Clone, Debug)]
 pub(crate) struct ByLabel<T> {
     by_label: BTreeMap<String, BTreeMap<String, BTreeSet<T>>>,
-    /// Those whose Pods need no label.
+    /// The items of the sets whose Pods need no label.
     without_label: BTreeSet<T>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn labels(set: &SidecarSet) -> impl Iterator<Item = (&str, &str)> {
 }
 
 impl<T: Ord> ByLabel<T> {
-    /// Adds what stands for a SidecarSet whose Pods must have this label, if any.
+    /// Adds the item of a SidecarSet whose Pods must have this label, if any.
     pub(crate) fn put(&mut self, label: Option<(&str, &str)>, item: T) {
         let items = match label {
             Some((key, value)) => self.by_label.entry(key.to_owned()).or_default().entry(value.to_owned()).or_default(),

@@ -60,7 +60,7 @@ pub struct Context {
     pub recorder: Option<Arc<dyn Recorder>>,
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Arc<Bundled>,
-    /// The bundles that were opened before, once for all controllers.
+    /// The SidecarSets of the bundle that were decoded before, once for all controllers.
     pub opened: Arc<Opened>,
     /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
     pub sets: Arc<Cached>,

@@ -10,7 +10,7 @@ mod lost;
 mod uninstall;
 mod watches;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,13 +209,10 @@ impl MergedAccounts {
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
         let is_there = |account: &str| watches::has_account(store, name, account);
         // Most Pods of a workload are alike.
-        let alike: HashMap<&Kept, Value> = active
-            .iter()
-            .map(|subject| &subject.pod)
-            .collect::<HashSet<_>>()
-            .into_iter()
-            .map(|pod| (pod, pod.value()))
-            .collect();
+        let mut alike: HashMap<&Kept, Value> = HashMap::new();
+        for subject in &active {
+            alike.entry(&subject.pod).or_insert_with_key(|pod| pod.value());
+        }
         let needed: Needed = needed(&demands, namespace, alike.values(), &is_there);
         let pods = active.iter().filter(|subject| subject.kind == "Pod").filter_map(|pod| alike.get(&pod.pod));
         let account = |pod: &Value| json::text(pod, &["spec", "serviceAccountName"]).to_owned();

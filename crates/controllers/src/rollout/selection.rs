@@ -31,8 +31,7 @@ impl SidecarSetRollout {
     pub(super) fn is_left_out(&self, set: &SidecarSet, pod: &Pod) -> bool {
         let of_pod = pod.annotation(OPT_OUT_OF);
         let namespace = self.context.store.namespaces().get("", &pod.metadata.namespace);
-        let mut annotations = namespace.iter().flat_map(|namespace| namespace.annotations());
-        let of_namespace = annotations.find(|(key, _)| *key == OPT_OUT_OF).map(|(_, text)| text);
+        let of_namespace = namespace.as_ref().map(|namespace| namespace.annotation(OPT_OUT_OF));
         opt_out::left_out_by(set, of_pod, of_namespace.unwrap_or_default()).is_some()
     }
 

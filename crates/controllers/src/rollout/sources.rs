@@ -15,7 +15,7 @@ use pillion_bundle::config_map::{BUNDLE, SHARDS, checksum_in, shards};
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
 use pillion_kubernetes::time::Timestamp;
-use pillion_plan::bundle::{belongs, read, stored};
+use pillion_plan::bundle::{belongs, current, stored};
 use pillion_rollout::history::Revision;
 use pillion_runtime::bundled;
 use pillion_runtime::context::{Clock, Context};
@@ -176,7 +176,7 @@ impl Sources {
             return Some(Arc::clone(&known.sets));
         }
         let maps: Vec<Arc<Value>> = maps.all().iter().map(|map| Arc::clone(&map.0)).collect();
-        let config_maps: Vec<Arc<Value>> = read(at, &maps).into_iter().map(Arc::clone).collect();
+        let config_maps: Vec<Arc<Value>> = current(at, &maps).into_iter().map(Arc::clone).collect();
         let sets = match known.take() {
             Some(known) if known.config_maps.iter().map(Arc::as_ptr).eq(config_maps.iter().map(Arc::as_ptr)) => {
                 known.sets

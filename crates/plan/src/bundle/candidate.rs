@@ -205,6 +205,9 @@ fn restored_revisions(
 ) -> Vec<ControllerRevision> {
     let failed = revisions.iter().filter(|revision| !revision.annotation(FAILED).is_empty());
     let names: BTreeSet<&str> = failed.filter_map(|revision| revision.label(names::SIDECAR_SET_NAME_LABEL)).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
     let stored = BySet::new(revisions);
     let objects = sidecar_sets.iter().filter(|object| names.contains(json::text(object, &["metadata", "name"])));
     let of_set = |object: &std::sync::Arc<Value>| {

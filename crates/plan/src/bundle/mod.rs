@@ -32,7 +32,7 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 pub use self::candidate::wanted_revisions;
 pub use self::condition::{CONDITION, condition};
 pub use self::kubernetes::{KUBERNETES_TOO_OLD, too_old, too_old_condition};
-pub use self::write::{belongs, read};
+pub use self::write::{belongs, current};
 
 /// The longest interval at which an unchanged bundle's time is renewed, in seconds.
 const TOUCH: i64 = 120;
@@ -63,7 +63,7 @@ pub struct BundleInput<'a> {
     pub now: Timestamp,
     /// The maximum length of the bundle text in one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
     pub max: usize,
-    /// The bundles that were opened before. They change how long a plan takes, and nothing else.
+    /// The SidecarSets that were decoded before. They change how long a plan takes, and nothing else.
     pub opened: &'a Opened,
 }
 

@@ -55,12 +55,12 @@ fn index<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Option<&'a
 /// Returns the sets that are in the bundle now, by name. Unreadable ConfigMaps contribute none, nor do shards that the
 /// index does not name.
 pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>], opened: &Opened) -> BTreeMap<String, SidecarSet> {
-    first_of_each(read(at, config_maps).into_iter(), opened)
+    first_of_each(current(at, config_maps).into_iter(), opened)
 }
 
-/// Returns the ConfigMaps that a reader of the bundle reads now: the index, and the shards that it names. None if there
-/// is no index.
-pub fn read<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
+/// Returns the ConfigMaps of the bundle that readers see now: the index, and the shards that it names. None if there is no
+/// index.
+pub fn current<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Vec<&'a Arc<Value>> {
     let Some(index) = index(at, config_maps) else { return Vec::new() };
     let named: BTreeSet<&str> = config_map::shards(index).unwrap_or_default().into_iter().collect();
     let is_named = |(checksum, _): &(&str, &Arc<Value>)| named.contains(checksum);
@@ -106,9 +106,8 @@ fn first_of_each<'a>(
     let mut found = BTreeMap::new();
     for config_map in config_maps {
         let text = config_map::text_of(config_map).unwrap_or_default();
-        let sets = Bundle::read(text).and_then(|bundle| opened.sets(&bundle));
-        for set in sets.iter().flat_map(|sets| sets.iter()) {
-            found.entry(set.name().to_owned()).or_insert_with(|| set.clone());
+        for set in Bundle::read(text).and_then(|bundle| opened.sets(&bundle)).unwrap_or_default() {
+            found.entry(set.name().to_owned()).or_insert(set);
         }
     }
     found

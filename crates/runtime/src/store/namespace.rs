@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::change::{Facets, Projection};
 
-/// A Namespace: name, UID, labels, which SidecarSets its Pods leave out and what
-/// they override in their sidecars, phase, and whether it is being deleted. There may be tens of thousands: as a JSON
-/// value, each would take three kilobytes.
+/// A Namespace: name, UID, labels, which SidecarSets its Pods leave out and what they override in their sidecars, phase,
+/// and whether it is being deleted. There may be tens of thousands: as a JSON value, each would take three kilobytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     name: String,
@@ -62,7 +61,12 @@ impl Namespace {
 
     /// Returns a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(known, _)| known == key).map(|(_, text)| text.as_str())
+        text(&self.labels, key)
+    }
+
+    /// Returns an annotation that is kept; `""` if it is absent.
+    pub fn annotation(&self, key: &str) -> &str {
+        text(&self.annotations, key).unwrap_or_default()
     }
 
     /// Returns the annotations that are kept, ascending by their keys.
@@ -79,6 +83,10 @@ impl Namespace {
     pub fn is_terminating(&self) -> bool {
         self.deleted_at.is_some() || self.phase == "Terminating"
     }
+}
+
+fn text<'a>(texts: &'a Texts, key: &str) -> Option<&'a str> {
+    texts.iter().find(|(known, _)| known == key).map(|(_, text)| text.as_str())
 }
 
 impl Projection for Namespace {
@@ -120,6 +128,7 @@ mod tests {
         });
         assert_eq!(kept.object(), expected);
         assert_eq!((kept.name(), kept.label("team"), kept.label("tier")), ("shop", Some("a"), None));
+        assert_eq!((kept.annotation("pillion.dev/opt-out-of"), kept.annotation("note")), ("logs", ""));
         assert_eq!(kept.annotations().collect::<Vec<_>>(), [("pillion.dev/opt-out-of", "logs")]);
     }
 
