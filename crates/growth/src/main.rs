@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   pillion-growth
   pillion-growth --pods 1000,3000,10000
-  pillion-growth --pods 10000 --sidecar-sets 100,500,2000";
+  pillion-growth --pods 10000 --sidecar-sets 100,1000,10000";
 
 /// Measures what the controllers take in simulated clusters of growing sizes.
 #[derive(Debug, Parser)]

@@ -69,9 +69,10 @@ impl ReportedVerdicts {
         let mut news = Vec::new();
         let mut unsettled: Option<Duration> = None;
         let mut versions = std::mem::take(&mut self.versions);
+        let by_uid: BTreeMap<&str, &Arc<Value>> =
+            sidecar_sets.iter().map(|object| (json::text(object, &["metadata", "uid"]), object)).collect();
         for verdict in verdicts {
-            let is_it = |object: &&Arc<Value>| json::text(object, &["metadata", "uid"]) == verdict.uid;
-            let Some(object) = sidecar_sets.iter().find(is_it) else { continue };
+            let Some(object) = by_uid.get(verdict.uid.as_str()).copied() else { continue };
             let generation = json::at(object, &["metadata", "generation"]).cloned().unwrap_or_default();
             if verdict.place == BundlePlace::In {
                 let known = versions.remove(&verdict.name);
