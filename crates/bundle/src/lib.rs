@@ -57,7 +57,7 @@ mod base64;
 pub mod catalog;
 pub mod config_map;
 mod layout;
-mod opened;
+mod memo;
 mod sections;
 pub mod source;
 mod write;
@@ -79,7 +79,7 @@ use pillion_sidecarset::sidecar_set::prepare::{stamp, stamp_with};
 use pillion_sidecarset::sidecar_set::weight::{self, Total};
 use pillion_sidecarset::validation::conflicts::Reach;
 
-pub use opened::Opened;
+pub use memo::Memo;
 pub use write::{write, write_each};
 
 /// The format of the bundles that this version writes and reads. Formats 1 and 2 were never released.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::base64;
 use super::catalog::Catalog;
 use super::sections::{Tag, number};
-use super::write::text_of;
+use super::write::{Row, text_of, write_rows};
 use super::*;
 
 fn set(name: &str, spec: Value) -> SidecarSet {
@@ -459,12 +459,12 @@ proptest! {
 fn set1_opened_sets_are_remembered_until_no_bundle_has_them() {
     let one = write(&[labelled("a", "a"), labelled("b", "b")]);
     let other = write(&[labelled("b", "b"), labelled("c", "c")]);
-    let opened = Opened::default();
-    let sets = |text: &str| opened.sets(&Bundle::read(text.as_bytes()).unwrap());
+    let memo = Memo::default();
+    let sets = |text: &str| memo.sets(&Bundle::read(text.as_bytes()).unwrap());
     for text in [&one, &other, &one] {
         assert_eq!(sets(text), Bundle::read(text.as_bytes()).unwrap().verify());
     }
-    assert_eq!(opened.len(), 3, "both bundles have \"b\"");
+    assert_eq!(memo.lengths().0, 3, "both bundles have \"b\"");
 
     let mut damaged = one.clone().into_bytes();
     let last = damaged.last_mut().unwrap();
@@ -472,12 +472,31 @@ fn set1_opened_sets_are_remembered_until_no_bundle_has_them() {
     assert_eq!(sets(str::from_utf8(&damaged).unwrap()), Err(BundleError::Damaged("the checksum is another")));
 
     for _ in 0..3 {
-        opened.forget_unused();
+        memo.forget_unused();
         sets(&one).unwrap();
     }
-    assert_eq!(opened.len(), 3);
-    opened.forget_unused();
-    assert_eq!(opened.len(), 2, "no bundle has \"c\"");
+    assert_eq!(memo.lengths().0, 3);
+    memo.forget_unused();
+    assert_eq!(memo.lengths().0, 2, "no bundle has \"c\"");
+}
+
+/// A plan that creates ConfigMaps is made again to fill them, and most changes concern a few of the shards.
+#[test]
+fn set1_bundles_that_were_written_before_are_remembered() {
+    let memo = Memo::default();
+    let rows = ["a", "b", "c"].map(|name| Row::new(&labelled(name, name)));
+    let [a, b, c] = rows.each_ref();
+    for (rows, texts) in [(vec![a, b], 1), (vec![a, c], 2), (vec![a, b], 2)] {
+        assert_eq!(memo.text(&rows), write_rows(rows.iter().copied()));
+        assert_eq!(memo.lengths().1, texts);
+    }
+    for _ in 0..3 {
+        memo.forget_unused();
+        memo.text(&[a, b]);
+    }
+    assert_eq!(memo.lengths().1, 2);
+    memo.forget_unused();
+    assert_eq!(memo.lengths().1, 1);
 }
 
 /// The digests are in a section of their own, so two bundles may store one set with different hashes.
@@ -487,10 +506,10 @@ fn set1_an_opened_set_has_the_hashes_of_its_bundle() {
     let mut parts = parts_of(&text);
     parts[4].1 = layout::hash_row(&[1; DIGESTS]);
     let with_others = text_of(&parts);
-    let opened = Opened::default();
+    let memo = Memo::default();
     let [sets, others] = [&text, &with_others].map(|text| {
         let bundle = Bundle::read(text.as_bytes()).unwrap();
-        let sets = opened.sets(&bundle);
+        let sets = memo.sets(&bundle);
         assert_eq!(sets, bundle.verify());
         sets.unwrap()
     });

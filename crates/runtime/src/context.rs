@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kube::Client;
 use pillion_admission::settings::Settings;
-use pillion_bundle::Opened;
+use pillion_bundle::Memo;
 use pillion_kubernetes::time::Timestamp;
 use tokio::sync::watch;
 
@@ -60,8 +60,8 @@ pub struct Context {
     pub recorder: Option<Arc<dyn Recorder>>,
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Arc<Bundled>,
-    /// The SidecarSets of the bundle that were decoded before, once for all controllers.
-    pub opened: Arc<Opened>,
+    /// What SidecarSets of the bundle were compiled to, and what they were decoded to, once for all controllers.
+    pub bundle_memo: Arc<Memo>,
     /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
     pub sets: Arc<Cached>,
 }
@@ -78,7 +78,7 @@ impl Context {
             clock: Clock::system(),
             recorder: None,
             bundled: Arc::default(),
-            opened: Arc::default(),
+            bundle_memo: Arc::default(),
             sets: Arc::default(),
             client,
         }

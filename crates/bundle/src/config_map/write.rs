@@ -10,8 +10,8 @@ use thiserror::Error;
 
 use super::{BUNDLE, EMPTY, SHARDS, TIME, shard_name, shard_of};
 use crate::source::ConfigMapName;
-use crate::write::{Row, write_rows};
-use crate::{Bundle, Opened, PREFIX};
+use crate::write::{Row, length_of_rows};
+use crate::{Bundle, Memo, PREFIX};
 
 /// The longest bundle in one ConfigMap, in bytes: the API server accepts 1 MiB of data, keys included.
 pub const TEXT_MAX: usize = 1_000_000;
@@ -48,32 +48,34 @@ pub struct TooLong {
 /// # Errors
 /// The sets do not fit ([`TooLong`]).
 pub fn write(at: &ConfigMapName, sets: &[SidecarSet], time: Timestamp, max: usize) -> Result<Vec<Value>, TooLong> {
-    write_with(&Opened::default(), at, sets, time, max)
+    write_with(&Memo::default(), at, sets, time, max)
 }
 
-/// Like [`write`]. Every written bundle is opened to check it: `opened` has the sets that need not be decoded again, and
-/// gets the new ones.
+/// Like [`write`]. Every written bundle is opened to check it. `memo` has what need not be compiled or decoded again,
+/// and gets the rest.
 ///
 /// # Errors
 /// As [`write`].
 pub fn write_with(
-    opened: &Opened,
+    memo: &Memo,
     at: &ConfigMapName,
     sets: &[SidecarSet],
     time: Timestamp,
     max: usize,
 ) -> Result<Vec<Value>, TooLong> {
-    let is_readable = |text: &str| is_readable(text, max, opened);
+    let is_readable = |text: &str| is_readable(text, max, memo);
     let scopes: Vec<Option<Vec<&str>>> = sets.iter().map(namespaces_of).collect();
     let rows: Vec<Row> = sets.iter().map(Row::new).collect();
-    let whole = write_rows(&rows);
-    let wanted = short_shards(&scopes, whole.len());
-    if wanted.is_none() && is_readable(&whole) {
-        return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
+    let wanted = short_shards(&scopes, &rows);
+    if wanted.is_none() {
+        let whole = memo.text(&rows.iter().collect::<Vec<_>>());
+        if is_readable(&whole) {
+            return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
+        }
     }
     let mut count = wanted.unwrap_or(2);
     loop {
-        let parts = Parts::new(&rows, &scopes, count);
+        let parts = Parts::new(memo, &rows, &scopes, count);
         let everywhere_fits = is_readable(&parts.index);
         let fit = everywhere_fits && parts.shards.iter().flatten().all(|text| is_readable(text));
         if fit {
@@ -95,9 +97,11 @@ fn namespaces_of(set: &SidecarSet) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the number of shards that spares Pods the most of a bundle of this length; `None` if shards are not
+/// Returns the number of shards that spares Pods the most of the bundle of these rows; `None` if shards are not
 /// [`WORTHWHILE`]. Takes the sets to be equally long.
-fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
+fn short_shards(scopes: &[Option<Vec<&str>>], rows: &[Row]) -> Option<usize> {
+    scopes.iter().find(|scope| scope.is_some())?;
+    let length = length_of_rows(rows);
     let each = length.checked_div(scopes.len())?;
     let index = each * scopes.iter().filter(|scope| scope.is_none()).count();
     let longest = |count: usize| {
@@ -118,8 +122,8 @@ fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
 }
 
 /// Whether a bundle has at most `max` bytes and stays within the limits of its readers.
-fn is_readable(text: &str, max: usize, opened: &Opened) -> bool {
-    text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| opened.sets(&bundle).is_ok())
+fn is_readable(text: &str, max: usize, memo: &Memo) -> bool {
+    text.len() <= max && Bundle::read(text.as_bytes()).is_ok_and(|bundle| memo.sets(&bundle).is_ok())
 }
 
 /// The texts of the bundles of an index and its shards.
@@ -130,7 +134,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(rows: &[Row], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
+    fn new(memo: &Memo, rows: &[Row], scopes: &[Option<Vec<&str>>], count: usize) -> Self {
         let mut index = Vec::new();
         let mut shards = vec![Vec::new(); count];
         for (row, scope) in rows.iter().zip(scopes) {
@@ -144,8 +148,8 @@ impl Parts {
                 }
             }
         }
-        let text = |rows: Vec<&Row>| (!rows.is_empty()).then(|| write_rows(rows));
-        Self { index: write_rows(index), shards: shards.into_iter().map(text).collect() }
+        let text = |rows: Vec<&Row>| (!rows.is_empty()).then(|| memo.text(&rows));
+        Self { index: memo.text(&index), shards: shards.into_iter().map(text).collect() }
     }
 
     fn config_maps(self, at: &ConfigMapName, time: Timestamp) -> Vec<Value> {

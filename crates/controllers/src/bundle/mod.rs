@@ -270,8 +270,8 @@ impl BundleKeeper {
     /// Publishes the SidecarSets that the bundle holds now, even if they are not the wanted ones.
     async fn publish(&self, sources: &Sources) {
         let config_maps = sources.inputs(&self.context).config_maps;
-        let (at, opened) = (sources.place.at.clone(), Arc::clone(&self.context.opened));
-        let stored = tokio::task::spawn_blocking(move || planning::stored(&at, &config_maps, &opened)).await;
+        let (at, memo) = (sources.place.at.clone(), Arc::clone(&self.context.bundle_memo));
+        let stored = tokio::task::spawn_blocking(move || planning::stored(&at, &config_maps, &memo)).await;
         if let Ok(sets) = stored {
             self.context.bundled.put(sets);
         }
@@ -335,7 +335,7 @@ impl BundleKeeper {
     async fn plan(&self, sources: &Sources, inputs: &Inputs) -> Result<Plan, Stopped> {
         let wanted = planning::wanted_revisions(&inputs.sidecar_sets, &sources.revisions(), &inputs.settings);
         let revisions = sources.revisions_with_data(&wanted);
-        let (inputs, at, opened) = (inputs.clone(), sources.place.at.clone(), Arc::clone(&self.context.opened));
+        let (inputs, at, memo) = (inputs.clone(), sources.place.at.clone(), Arc::clone(&self.context.bundle_memo));
         let (now, max, with_settings) = (self.context.clock.now(), self.options.max, self.options.with_settings);
         let planned = tokio::task::spawn_blocking(move || {
             planning::plan(BundleInput {
@@ -348,7 +348,7 @@ impl BundleKeeper {
                 with_settings,
                 now,
                 max,
-                opened: &opened,
+                memo: &memo,
             })
         });
         Ok(planned.await?)

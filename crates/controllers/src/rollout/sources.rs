@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ObjectMeta;
 use parking_lot::Mutex;
 use pillion_admission::settings::Settings;
-use pillion_bundle::Opened;
+use pillion_bundle::Memo;
 use pillion_bundle::config_map::{BUNDLE, SHARDS, checksum_in, shards};
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::json;
@@ -101,7 +101,7 @@ pub(super) struct Sources {
     clock: Clock,
     /// Whether policy servers may have a former bundle for a while. A preview shows what follows when that has passed.
     waits_for_caches: bool,
-    opened: Arc<Opened>,
+    memo: Arc<Memo>,
     bundled: Mutex<Option<ReadBundle>>,
 }
 
@@ -139,8 +139,8 @@ impl Sources {
             Keys::Many(groups.collect())
         });
         let waits_for_caches = place.is_cached && context.recorder.is_none();
-        let (clock, opened) = (context.clock.clone(), Arc::clone(&context.opened));
-        Self { place, config_maps, revisions, clock, waits_for_caches, opened, bundled: Mutex::default() }
+        let (clock, memo) = (context.clock.clone(), Arc::clone(&context.bundle_memo));
+        Self { place, config_maps, revisions, clock, waits_for_caches, memo, bundled: Mutex::default() }
     }
 
     /// Waits until everything was listed.
@@ -183,7 +183,7 @@ impl Sources {
             }
             before => {
                 let before = before.map(|before| before.sets).unwrap_or_default();
-                Arc::new(self.dated(stored(at, &config_maps, &self.opened), &before))
+                Arc::new(self.dated(stored(at, &config_maps, &self.memo), &before))
             }
         };
         *known = Some(ReadBundle { count, config_maps, sets: Arc::clone(&sets) });

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::Step;
 use pillion_admission::settings::Settings;
-use pillion_bundle::Opened;
+use pillion_bundle::Memo;
 use pillion_bundle::config_map;
 use pillion_bundle::source::{BundleSource, ConfigMapName};
 use pillion_kubernetes::time::Timestamp;
@@ -63,8 +63,8 @@ pub struct BundleInput<'a> {
     pub now: Timestamp,
     /// The maximum length of the bundle text in one ConfigMap, in bytes ([`config_map::TEXT_MAX`]).
     pub max: usize,
-    /// The SidecarSets that were decoded before. They change how long a plan takes, and nothing else.
-    pub opened: &'a Opened,
+    /// What was compiled and decoded before. It changes how long a plan takes, and nothing else.
+    pub memo: &'a Memo,
 }
 
 /// The writes for a bundle.
@@ -159,15 +159,15 @@ pub enum Obstacle {
 }
 
 /// Returns the SidecarSets that these ConfigMaps of a bundle hold now, sorted by name, as the policy reads them.
-pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>], opened: &Opened) -> Vec<SidecarSet> {
-    let sets = write::sets(at, config_maps, opened).into_values().collect();
-    opened.forget_unused();
+pub fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>], memo: &Memo) -> Vec<SidecarSet> {
+    let sets = write::sets(at, config_maps, memo).into_values().collect();
+    memo.forget_unused();
     sets
 }
 
 /// Makes the plan.
 pub fn plan(seen: BundleInput<'_>) -> Plan {
-    let before = write::earlier(seen.at, seen.config_maps, seen.opened);
+    let before = write::earlier(seen.at, seen.config_maps, seen.memo);
     let own = judge::of_settings(seen.settings);
     let mut judged = judge::judge(candidate::all(seen), &before, &own, seen);
     let joining = if seen.with_settings { candidate::of_settings(seen) } else { Vec::new() };
@@ -217,7 +217,7 @@ fn fitting(
 ) -> Result<Vec<Value>, config_map::TooLong> {
     let of = |sets: BTreeMap<String, SidecarSet>| {
         let sets: Vec<SidecarSet> = sets.into_values().chain(joining.iter().cloned()).collect();
-        config_map::write_with(seen.opened, seen.at, &sets, seen.now, seen.max)
+        config_map::write_with(seen.memo, seen.at, &sets, seen.now, seen.max)
     };
     let error = match of(judged.sets_with(usize::MAX)) {
         Ok(config_maps) => return Ok(config_maps),

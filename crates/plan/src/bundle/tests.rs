@@ -20,7 +20,7 @@ use super::*;
 const NOW: Timestamp = Timestamp(1_800_000_000);
 
 fn stored(at: &ConfigMapName, config_maps: &[Arc<Value>]) -> Vec<SidecarSet> {
-    super::stored(at, config_maps, &Opened::default())
+    super::stored(at, config_maps, &Memo::default())
 }
 
 /// A cluster in memory, in which plans are carried out.
@@ -34,7 +34,7 @@ struct World {
     now: Timestamp,
     max: usize,
     writes: u32,
-    opened: Opened,
+    memo: Memo,
 }
 
 impl World {
@@ -49,18 +49,18 @@ impl World {
             now: NOW,
             max: TEXT_MAX,
             writes: 0,
-            opened: Opened::default(),
+            memo: Memo::default(),
         }
     }
 
-    /// Makes the plan. What was opened before never changes it.
+    /// Makes the plan. What is remembered never changes it.
     fn plan(&self) -> Plan {
-        let plan = self.plan_with(&self.opened);
-        assert_eq!(plan, self.plan_with(&Opened::default()));
+        let plan = self.plan_with(&self.memo);
+        assert_eq!(plan, self.plan_with(&Memo::default()));
         plan
     }
 
-    fn plan_with(&self, opened: &Opened) -> Plan {
+    fn plan_with(&self, memo: &Memo) -> Plan {
         plan(BundleInput {
             at: &self.at,
             sidecar_sets: &self.sets,
@@ -71,7 +71,7 @@ impl World {
             with_settings: self.with_settings,
             now: self.now,
             max: self.max,
-            opened,
+            memo,
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pillion_bundle::config_map::{self, BUNDLE, EMPTY, PREVIOUS, SHARDS, TIME, checksum_in, kept_shards};
 use pillion_bundle::source::ConfigMapName;
-use pillion_bundle::{Bundle, FAMILY, Opened};
+use pillion_bundle::{Bundle, FAMILY, Memo};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_kubernetes::time::Timestamp;
@@ -54,8 +54,8 @@ fn index<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Option<&'a
 
 /// Returns the sets that are in the bundle now, by name. Unreadable ConfigMaps contribute none, nor do shards that the
 /// index does not name.
-pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>], opened: &Opened) -> BTreeMap<String, SidecarSet> {
-    first_of_each(current(at, config_maps).into_iter(), opened)
+pub(super) fn sets(at: &ConfigMapName, config_maps: &[Arc<Value>], memo: &Memo) -> BTreeMap<String, SidecarSet> {
+    first_of_each(current(at, config_maps).into_iter(), memo)
 }
 
 /// Returns the ConfigMaps of the bundle that readers see now: the index, and the shards that it names. None if there is no
@@ -70,13 +70,13 @@ pub fn current<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> Vec<
 
 /// Returns the versions of sets that a new bundle keeps if later ones are invalid: those in the bundle now. If the index
 /// is lost, they are those in the shards that are left, which no reader finds, each in its newest version.
-pub(super) fn earlier(at: &ConfigMapName, config_maps: &[Arc<Value>], opened: &Opened) -> BTreeMap<String, SidecarSet> {
+pub(super) fn earlier(at: &ConfigMapName, config_maps: &[Arc<Value>], memo: &Memo) -> BTreeMap<String, SidecarSet> {
     if !index(at, config_maps).is_none_or(|index| is_lost(index)) {
-        return sets(at, config_maps, opened);
+        return sets(at, config_maps, memo);
     }
     let mut left: Vec<&Arc<Value>> = shards(at, config_maps).map(|(_, shard)| shard).collect();
     left.sort_by(|one, other| age(other).cmp(&age(one)));
-    first_of_each(left.into_iter(), opened)
+    first_of_each(left.into_iter(), memo)
 }
 
 /// Whether an index says nothing, as one that was just created in place of a deleted one, or names no shards that can be
@@ -99,14 +99,11 @@ fn shards<'a>(at: &'a ConfigMapName, config_maps: &'a [Arc<Value>]) -> impl Iter
 }
 
 /// Returns the sets in these ConfigMaps, by name: of several of one name, the first.
-fn first_of_each<'a>(
-    config_maps: impl Iterator<Item = &'a Arc<Value>>,
-    opened: &Opened,
-) -> BTreeMap<String, SidecarSet> {
+fn first_of_each<'a>(config_maps: impl Iterator<Item = &'a Arc<Value>>, memo: &Memo) -> BTreeMap<String, SidecarSet> {
     let mut found = BTreeMap::new();
     for config_map in config_maps {
         let text = config_map::text_of(config_map).unwrap_or_default();
-        for set in Bundle::read(text).and_then(|bundle| opened.sets(&bundle)).unwrap_or_default() {
+        for set in Bundle::read(text).and_then(|bundle| memo.sets(&bundle)).unwrap_or_default() {
             found.entry(set.name().to_owned()).or_insert(set);
         }
     }

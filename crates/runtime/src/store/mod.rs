@@ -19,6 +19,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +29,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
+use pillion_kubernetes::json;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -49,7 +51,8 @@ use watch::{Absorb, Absorbing, keep};
 pub struct Store {
     client: Client,
     registry: Registry,
-    absorbing: Mutex<Vec<Arc<dyn Absorb>>>,
+    /// The tables that take the objects of a kind: there may be hundreds of one kind, such as one for each namespace.
+    absorbing: Mutex<HashMap<&'static str, Vec<Arc<dyn Absorb>>>>,
     namespaces: OnceLock<Watched<Namespace>>,
     sidecar_sets: OnceLock<Watched<SidecarSetObject>>,
     pods: OnceLock<Watched<Subject>>,
@@ -197,26 +200,28 @@ impl Store {
     {
         let absorbing: Absorbing<K, T, See> =
             Absorbing { table: Arc::downgrade(table), selection: watch.selection(), see, kind: PhantomData };
-        self.absorbing.lock().push(Arc::new(absorbing));
+        self.absorbing.lock().entry(watch.kind).or_default().push(Arc::new(absorbing));
     }
 
     /// Takes an object as it is after a write of this process.
     pub fn written(&self, object: &Value) {
-        self.each(|table| table.written(object));
+        self.each_of_kind(object, |table| table.written(object));
     }
 
     /// Takes note that this process has deleted an object: `apiVersion`, `kind` and `metadata` with name, namespace and
     /// UID.
     pub fn deleted(&self, object: &Value) {
-        self.each(|table| table.deleted(object));
+        self.each_of_kind(object, |table| table.deleted(object));
     }
 
-    /// Calls a function with every table. Drops those for which it returns false.
-    fn each(&self, is_there: impl Fn(&dyn Absorb) -> bool) {
-        let all = self.absorbing.lock().clone();
+    /// Calls a function with every table of an object's kind. Drops those for which it returns false.
+    fn each_of_kind(&self, object: &Value, is_there: impl Fn(&dyn Absorb) -> bool) {
+        let kind = json::text(object, &["kind"]);
+        let all = self.absorbing.lock().get(kind).cloned().unwrap_or_default();
         let gone = all.iter().filter(|table| !is_there(&***table)).count();
-        if gone > 0 {
-            let mut kept = self.absorbing.lock();
+        if gone > 0
+            && let Some(kept) = self.absorbing.lock().get_mut(kind)
+        {
             kept.retain(|table| table.is_there());
         }
     }

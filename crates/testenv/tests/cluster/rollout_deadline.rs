@@ -9,7 +9,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use pillion_admission::settings::Settings;
-use pillion_bundle::Opened;
+use pillion_bundle::Memo;
 use pillion_bundle::source::ConfigMapName;
 use pillion_controllers::bundle::{BundleKeeper, Options as BundleOptions};
 use pillion_plan::bundle::stored;
@@ -343,7 +343,7 @@ async fn bundled(place: &RolloutNamespace, at: &ConfigMapName) -> Option<Value> 
     let maps: Api<ConfigMap> = Api::namespaced(place.client.clone(), &at.namespace);
     let maps = maps.list(&ListParams::default()).await.unwrap().items;
     let maps: Vec<Arc<Value>> = maps.into_iter().map(|map| Arc::new(serde_json::to_value(map).unwrap())).collect();
-    let sets = stored(at, &maps, &Opened::default());
+    let sets = stored(at, &maps, &Memo::default());
     let set = sets.into_iter().find(|set| set.name() == place.set_name("agent"))?;
     Some(set.containers()[0]["image"].clone())
 }
