@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pillion_sidecarset::hash::{DIGESTS, sha256};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
-use super::write::{Row, write_rows};
+use super::write::{Row, length_of_rows, write_rows};
 use super::{Bundle, BundleError, Decode, StoredSet};
 
 /// After so many calls of [`Memo::forget_unused`], a set or a text is forgotten that nobody asked for in between. A
@@ -23,6 +23,8 @@ pub struct Memo {
     sets: Remembered<SidecarSet>,
     /// The bundles by the SHA-256 of the keys of their rows.
     texts: Remembered<String>,
+    /// The approximate lengths of bundles, by the same keys.
+    lengths: Remembered<usize>,
 }
 
 impl Memo {
@@ -38,17 +40,17 @@ impl Memo {
     pub fn forget_unused(&self) {
         self.sets.forget_unused();
         self.texts.forget_unused();
+        self.lengths.forget_unused();
     }
 
     /// Returns the bundle of the sets with these rows, as [`write_rows`] does.
     pub(crate) fn text(&self, rows: &[&Row]) -> String {
-        let keys: String = rows.iter().map(|row| row.key()).collect();
-        let key = sha256(keys.as_bytes());
-        self.texts.get(&key).unwrap_or_else(|| {
-            let text = write_rows(rows.iter().copied());
-            self.texts.put(key, text.clone());
-            text
-        })
+        self.texts.get_or(key(rows), || write_rows(rows.iter().copied()))
+    }
+
+    /// Returns about the length of that bundle, as [`length_of_rows`] does.
+    pub(crate) fn length(&self, rows: &[&Row]) -> usize {
+        self.lengths.get_or(key(rows), || length_of_rows(rows.iter().copied()))
     }
 
     /// Returns the set that was stored so.
@@ -68,6 +70,12 @@ impl Memo {
     pub(crate) fn lengths(&self) -> (usize, usize) {
         (self.sets.state().values.len(), self.texts.state().values.len())
     }
+}
+
+/// Returns a text that only rows of equal sets share.
+fn key(rows: &[&Row]) -> String {
+    let keys: String = rows.iter().map(|row| row.key()).collect();
+    sha256(keys.as_bytes())
 }
 
 /// Values by their keys, until nobody asks for them.
@@ -94,6 +102,14 @@ impl<T: Clone> Remembered<T> {
         let (round, value) = state.values.get_mut(key)?;
         *round = now;
         Some(value.clone())
+    }
+
+    fn get_or(&self, key: String, make: impl FnOnce() -> T) -> T {
+        self.get(&key).unwrap_or_else(|| {
+            let value = make();
+            self.put(key, value.clone());
+            value
+        })
     }
 
     fn put(&self, key: String, value: T) {

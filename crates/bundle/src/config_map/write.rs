@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{BUNDLE, EMPTY, SHARDS, TIME, shard_name, shard_of};
 use crate::source::ConfigMapName;
-use crate::write::{Row, length_of_rows};
+use crate::write::Row;
 use crate::{Bundle, Memo, PREFIX};
 
 /// The longest bundle in one ConfigMap, in bytes: the API server accepts 1 MiB of data, keys included.
@@ -66,9 +66,11 @@ pub fn write_with(
     let is_readable = |text: &str| is_readable(text, max, memo);
     let scopes: Vec<Option<Vec<&str>>> = sets.iter().map(namespaces_of).collect();
     let rows: Vec<Row> = sets.iter().map(Row::new).collect();
-    let wanted = short_shards(&scopes, &rows);
+    let all: Vec<&Row> = rows.iter().collect();
+    // Shards are for sets that name their namespaces.
+    let wanted = if scopes.iter().all(Option::is_none) { None } else { short_shards(&scopes, memo.length(&all)) };
     if wanted.is_none() {
-        let whole = memo.text(&rows.iter().collect::<Vec<_>>());
+        let whole = memo.text(&all);
         if is_readable(&whole) {
             return Ok(vec![config_map(at, &at.name, Some(time), &json!({BUNDLE: whole}))]);
         }
@@ -97,11 +99,9 @@ fn namespaces_of(set: &SidecarSet) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the number of shards that spares Pods the most of the bundle of these rows; `None` if shards are not
+/// Returns the number of shards that spares Pods the most of a bundle of about this length; `None` if shards are not
 /// [`WORTHWHILE`]. Takes the sets to be equally long.
-fn short_shards(scopes: &[Option<Vec<&str>>], rows: &[Row]) -> Option<usize> {
-    scopes.iter().find(|scope| scope.is_some())?;
-    let length = length_of_rows(rows);
+fn short_shards(scopes: &[Option<Vec<&str>>], length: usize) -> Option<usize> {
     let each = length.checked_div(scopes.len())?;
     let index = each * scopes.iter().filter(|scope| scope.is_none()).count();
     let longest = |count: usize| {

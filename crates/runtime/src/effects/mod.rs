@@ -79,10 +79,7 @@ impl Effects {
             recorder.wrote(self.controller, why);
         }
         match answer {
-            Answer::Object(mut object) => {
-                if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-                    metadata.remove("managedFields");
-                }
+            Answer::Object(object) => {
                 if is_gone(&object) {
                     self.store.deleted(&object);
                 } else {

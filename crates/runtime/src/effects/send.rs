@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
+use pillion_json::{Budget, Part, Partial};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
@@ -135,7 +136,10 @@ async fn request(client: &Client, step: &Step, target: &StepTarget) -> Result<An
                 // A finalizer, or the kubelet, keeps the object for a while.
                 Ok(either) => Ok(either.left().map_or_else(
                     || Ok(Answer::Gone(uid.clone())),
-                    |object| serde_json::to_value(object).map(Answer::Object).map_err(|error| unusable(&error)),
+                    |mut object| {
+                        object.metadata.managed_fields = None;
+                        serde_json::to_value(object).map(Answer::Object).map_err(|error| unusable(&error))
+                    },
                 )?),
                 Err(WriteProblem::NotFound) => Ok(Answer::Gone(uid.clone())),
                 Err(problem) => Err(problem),
@@ -156,8 +160,10 @@ async fn request(client: &Client, step: &Step, target: &StepTarget) -> Result<An
         }
     };
     let request = request.map_err(|error| WriteProblem::Invalid(error.to_string()))?;
-    // Read as JSON: an object of kube would be read into types and written back.
-    let answer = client.request::<Value>(request).await;
+    let answer = match client.request_text(request).await {
+        Ok(text) => Ok(read(&text)?),
+        Err(error) => Err(error),
+    };
     match step {
         Step::RequestToken { .. } => answer.map(Answer::Token).map_err(failed),
         Step::Evict { .. } => match answer.map_err(failed) {
@@ -168,6 +174,16 @@ async fn request(client: &Client, step: &Step, target: &StepTarget) -> Result<An
         Step::JsonPatch { .. } => answer.map(Answer::Object).map_err(|error| of_json_patch(&error)),
         _ => answer.map(Answer::Object).map_err(failed),
     }
+}
+
+/// Reads an answer as JSON: an object of kube would be read into types and written back. `managedFields`, which are
+/// half of the values of a Pod, are left out.
+fn read(text: &str) -> Result<Value, WriteProblem> {
+    const PART: Part = Part::Except(&["metadata", "managedFields"]);
+    // The API server limits the length of its answers.
+    let answer = Partial::read(text.as_bytes(), PART, &Budget::for_length(usize::MAX));
+    let answer = answer.map_err(|error| WriteProblem::Failed(error.to_string()))?;
+    Ok(answer.into_parsed().unwrap_or_default())
 }
 
 /// Returns the refusal in the body of an answer: the API server sends that of an eviction with several budgets with the
@@ -234,6 +250,15 @@ fn merge(body: &mut Value, more: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_has_no_managed_fields() {
+        let answer = |fields: &str| format!(r#"{{"kind":"Pod","metadata":{{"name":"a"{fields}}},"x":1.50}}"#);
+        let expected = serde_json::from_str::<Value>(&answer("")).expect("JSON");
+        assert_eq!(read(&answer(r#","managedFields":[{"f:a":{}}]"#)), Ok(expected));
+        assert_eq!(read("[1]"), Ok(json!([1])));
+        assert!(matches!(read("no JSON"), Err(WriteProblem::Failed(_))));
+    }
 
     #[test]
     fn a_body_has_the_escapes_and_the_order_of_go() {
