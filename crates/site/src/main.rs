@@ -1,4 +1,4 @@
-//! Builds the documentation site: `make site`. The only argument is the folder with `book.toml`, the current one without
+//! Builds the documentation site: `make site`. The only argument is the root of the repository, the current one without
 //! it.
 
 use std::env;

@@ -27,7 +27,7 @@ impl Preprocessor for Outside {
     fn run(&self, context: &PreprocessorContext, mut book: Book) -> Result<Book> {
         let repository = context.config.html_config().and_then(|html| html.git_repository_url);
         let repository = repository.context(
-            "book.toml: output.html.git-repository-url: Required value: links to files outside of docs/ lead there",
+            "crates/site/book.toml: output.html.git-repository-url: Required value: links to files outside of docs/ lead there",
         )?;
         let links = Links { root: &context.root, docs: &context.config.book.src, repository: &repository };
         let mut missing = Vec::new();

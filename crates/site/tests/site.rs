@@ -42,7 +42,7 @@ fn repository() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (name, text) in [
         (
-            "book.toml",
+            "crates/site/book.toml",
             "[book]\ntitle = 'A'\nsrc = 'docs'\n[build]\ncreate-missing = false\n[output.html]\ngit-repository-url = 'https://example.com/a'\n",
         ),
         ("README.md", "# Read me\n\n```sh\nmake\n```\n"),

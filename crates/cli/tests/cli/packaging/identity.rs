@@ -66,7 +66,7 @@ fn the_workflow_signs_in_its_own_jobs_when_a_tag_is_pushed() {
 fn the_verification_config_trusts_the_workflow_and_nothing_else() {
     let (owner, repo) = repository();
     assert_eq!(
-        yaml("verification-config.yml"),
+        yaml("deploy/verification-config.yml"),
         json!({"apiVersion": "v1", "allOf": [
             {"kind": "githubAction", "owner": owner, "repo": repo},
             {"kind": "genericIssuer", "issuer": ISSUER, "subject": {"urlPrefix": identity()}},

@@ -169,7 +169,7 @@ fn the_site_is_built_without_rights_and_published_without_code() {
     assert_eq!(jobs["build"]["permissions"], serde_json::json!({"contents": "read"}));
     assert_eq!(lines(&jobs["build"]), ["make site"]);
     let folder = steps(&jobs["build"]).find_map(|step| step["with"]["path"].as_str()).unwrap();
-    assert!(text("book.toml").contains(&format!("build-dir = \"{folder}\"")), "{folder}");
+    assert!(text("crates/site/book.toml").contains(&format!("build-dir = \"{folder}\"")), "{folder}");
     assert_eq!(jobs["publish"]["permissions"], serde_json::json!({"pages": "write", "id-token": "write"}));
     assert_eq!(jobs["publish"]["if"], "github.ref == 'refs/heads/main'");
     assert_eq!(lines(&jobs["publish"]), [""; 0]);
