@@ -11,6 +11,10 @@ use pillion_growth::plan::Size;
 use pillion_growth::scene::Times;
 use pillion_growth::{picture, report, simulated};
 
+// With the allocator of the C library, the simulated API server is slower than what it is there to measure.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const EXAMPLES: &str = "\
 Examples:
   pillion-growth

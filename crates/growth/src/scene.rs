@@ -173,11 +173,13 @@ impl Scene<'_> {
     /// Changes the images of SidecarSets, and waits until all their Pods are upgraded.
     async fn roll_out(&self, process: &mut Process, sets: usize, pods: usize) -> anyhow::Result<Phase> {
         let beginning = self.begin(process)?;
-        for number in 0..sets {
+        // All at once: one after the other, they would wait behind the upgrades of the first ones.
+        let changes = (0..sets).map(async |number| {
             let containers = &self.plan.log_set(number, 2)["spec"]["containers"];
             let change = json!({"spec": {"containers": containers}});
-            patch(&self.around.client, &objects::set_path(&objects::log(number)), MERGE, &change).await?;
-        }
+            patch(&self.around.client, &objects::set_path(&objects::log(number)), MERGE, &change).await
+        });
+        join_all(changes).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         self.finished(process, sets).await?;
         let restarts = self.kubelet.take();
         if restarts.counts.len() != pods || restarts.counts.values().any(|count| *count != 1) {
