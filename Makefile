@@ -185,7 +185,7 @@ whole:
 FUZZ_SECONDS ?= 60
 FUZZ_FILTER ?=
 fuzz: policy.wasm
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --nocapture --test-threads 1
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --skip cost:: --nocapture --test-threads 1
 
 # Parts of two versions beside each other: those of this commit, and those of EARLIER, by default the commit of
 # testenv/earlier. Its command line is built first, in some five minutes.
@@ -235,10 +235,10 @@ bench-counts: policy.wasm $(BASELINE)
 # Checks that the cost of an input is in proportion to its length: every list, map, text and number of every kind of
 # request and of the settings grows alone, in every way, then in pairs. Takes hours. COST_EVERY=100 takes one case of a
 # hundred, the same cases each time; findings are printed at once. `make test` has a part that takes a minute
-# (crates/bench/tests/bench/cost). The build is that of the tests: the code under test is the module.
+# (crates/fuzz/tests/fuzz/cost). The build is that of the tests: the code under test is the module.
 COST_EVERY ?= 1
 cost: policy.wasm
-	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --workspace --locked --features pillion-bench/cost --test bench cost:: -- --nocapture $(COST_FLAGS)
+	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --workspace --locked --features pillion-fuzz/cost --test fuzz cost:: -- --nocapture $(COST_FLAGS)
 
 # A twentieth of the load of `bench-load`, with the build that the tests use.
 load: policy.wasm

@@ -1,8 +1,8 @@
 //! A property test: every input of less than a mebibyte stays within its bounds.
 
-use pillion_bench::cost::judge::{BOUNDS, LENGTH};
-use pillion_bench::cost::mix::{self, Mix, Share};
-use pillion_bench::cost::survey;
+use pillion_fuzz::cost::judge::{BOUNDS, LENGTH};
+use pillion_fuzz::cost::mix::{self, Mix, Share};
+use pillion_fuzz::cost::survey;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,11 +1,14 @@
 //! No input costs more than its length (E18), on the released module.
 //!
-//! The tests need the module that `PILLION_MODULE` names, as `fuel.rs` does. `make cost` turns on the feature
-//! `cost`, which adds the slow tests: every place of every sample, all pairs, mixtures of places, and other products.
-//! Products of two objects that attacks have found are rows of `products`.
+//! The tests need the module that `PILLION_MODULE` names: cargo builds another one for tests, without link-time
+//! optimization. `make cost` turns on the feature `cost`, which adds the slow tests: every place of every sample, all
+//! pairs, mixtures of places, and other products. Products of two objects that attacks have found are rows of
+//! `products`. `density` has values as short as possible, and needs no certain module; `patterns` has expressions.
 
+mod density;
 #[cfg(feature = "cost")]
 mod mixed;
+mod patterns;
 mod products;
 #[cfg(feature = "cost")]
 mod suspects;
@@ -16,11 +19,11 @@ use std::env;
 use std::fs;
 use std::sync::LazyLock;
 
-use pillion_bench::cost::grow::{Growth, GrowthKind};
-use pillion_bench::cost::judge::BOUNDS;
-use pillion_bench::cost::place::Part;
-use pillion_bench::cost::survey::{self, Case, Sample};
 use pillion_bench::engine::{Bounds, Counter};
+use pillion_fuzz::cost::grow::{Growth, GrowthKind};
+use pillion_fuzz::cost::judge::BOUNDS;
+use pillion_fuzz::cost::place::Part;
+use pillion_fuzz::cost::survey::{self, Case, Sample};
 use pillion_testkit::sample;
 use rstest::rstest;
 

@@ -1,23 +1,11 @@
 //! Regular expressions at the limit of the allowed cost (E18), on the released module.
 
-use std::env;
-use std::fs;
-use std::sync::LazyLock;
-
-use pillion_bench::cost::judge;
-use pillion_bench::engine::Counter;
 use pillion_bench::objects::Objects;
+use pillion_fuzz::cost::judge;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// Without `PILLION_MODULE` there is only a module without link-time optimization, as in `fuel.rs`.
-static COUNTER: LazyLock<Option<Counter>> = LazyLock::new(|| {
-    let Some(module) = env::var_os("PILLION_MODULE").filter(|path| !path.is_empty()) else {
-        eprintln!("skipped: PILLION_MODULE names no module; `make test` does");
-        return None;
-    };
-    Some(Counter::compile(&fs::read(module).unwrap()).unwrap())
-});
+use super::surveyed;
 
 /// Returns a Pod whose containers the policy has to compare with the expression of a sidecar.
 fn payload(expression: &str, containers: usize) -> Value {
@@ -57,7 +45,7 @@ fn payload(expression: &str, containers: usize) -> Value {
 #[case::alternatives("(?:(?:a|b|aa|ab|a|b){1,250}){1,2}c")]
 #[case::boundaries("(?:\\b?\\B?a?){900}c")]
 fn e18_expressions_take_no_more_than_any_input_may(#[case] expression: &str) {
-    let Some(counter) = &*COUNTER else { return };
+    let Some((counter, _)) = surveyed() else { return };
     let (mut most, mut refused) = (0, false);
     for containers in [1, 2, 4, 8, 16, 32] {
         let text = payload(expression, containers).to_string();

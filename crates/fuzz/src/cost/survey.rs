@@ -7,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use pillion_bench::engine::{Counter, PAGE};
 
 use super::Input;
 use super::grow::{Differs, Growth, GrowthKind, Order};
 use super::judge::{Cost, LENGTH, costly, grows, may_be_costly, product_may_be_costly};
 use super::place::{self, Part};
 use super::samples;
-use crate::engine::{Counter, PAGE};
 
 /// The bytes of the first growth of a place. A growth twice as long follows, and those of eight and sixteen times this
 /// length if there is a reason to look closer.
@@ -22,7 +22,7 @@ const STEP: usize = 4 << 10;
 const PAIRED: usize = 4 * STEP;
 /// The time limit of an evaluation in a test build on a busy machine. It bounds bulk operations, which count as one
 /// instruction.
-const TIME: Duration = Duration::from_secs(20);
+pub(crate) const TIME: Duration = Duration::from_secs(20);
 
 /// A sample and its cost.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! SidecarSets with every field of the core's tables, so that a new field grows without being added here.
 
+use pillion_bench::corpus::requests::{Resource, create};
 use pillion_sidecarset::tables::{CONTROLLER_REVISION, Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
 use serde_json::{Value, json};
 
 use super::{clusters, gate, object, with};
-use crate::corpus::requests::{Resource, create};
 use crate::cost::Input;
 
 pub(super) fn inputs() -> Vec<Input> {

@@ -2,7 +2,7 @@
 //!
 //! `PILLION_COST_EVERY=100` judges every hundredth case, the same ones in each run.
 
-use pillion_bench::cost::survey::{self, Case, Sample};
+use pillion_fuzz::cost::survey::{self, Case, Sample};
 
 use super::{expect_none, surveyed};
 

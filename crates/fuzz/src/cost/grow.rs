@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use pillion_bench::corpus::random::Random;
 use serde_json::{Map, Number, Value};
 
 use super::place::{DocumentPlace, Part};
-use crate::corpus::random::Random;
 
 /// The order of the new entries of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ pub mod place;
 pub mod samples;
 pub mod survey;
 
+use pillion_bench::objects::Objects;
+use pillion_bench::scenario::bundle_of;
 use serde_json::{Map, Value, json};
 
 use self::place::DocumentPlace;
-use crate::objects::Objects;
-use crate::scenario::bundle_of;
 
 /// The payload of a call, as one document: `request`, `settings`, `objects` (what can be looked up) and `bundle`
 /// (the SidecarSets that `settings.bundle` holds, before they are compressed).

@@ -1,9 +1,9 @@
 //! Valid SidecarSets that use every feature, and the settings around them.
 
+use pillion_bench::corpus::pods::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{merge, with};
-use crate::corpus::pods::NAMESPACE;
 
 /// Returns a SidecarSet that matches the Pods of the samples. Its containers and volumes have its name.
 #[allow(clippy::too_many_lines, reason = "one object with an entry in every list")]

@@ -6,11 +6,11 @@ mod pods;
 mod sets;
 mod tables;
 
+use pillion_bench::corpus::requests::{Resource, create, update};
+use pillion_bench::engine::Counter;
 use serde_json::{Map, Value, json};
 
 use super::Input;
-use crate::corpus::requests::{Resource, create, update};
-use crate::engine::Counter;
 
 /// The parts of a bundle that do not grow alone: bodies of SidecarSets decode to the same values as those of
 /// `settings.sidecarSets`, which grow in other samples. The list itself grows, and the data that a bundle stores

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use pillion_bench::corpus::pods::NAMESPACE;
 use pillion_bench::corpus::requests::{Resource, create};
-use pillion_bench::cost::judge::{LENGTH, costly};
-use pillion_bench::cost::{Input, survey};
+use pillion_fuzz::cost::judge::{LENGTH, costly};
+use pillion_fuzz::cost::{Input, survey};
 use rstest::rstest;
 use serde_json::{Value, json};
 

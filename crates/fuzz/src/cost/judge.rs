@@ -1,6 +1,6 @@
 //! The rules by which the cost of an input is judged (E18).
 
-use crate::engine::Bounds;
+use pillion_bench::engine::Bounds;
 
 /// The limits of an evaluation with an input of less than [`LENGTH`] bytes.
 pub const BOUNDS: Bounds = Bounds { instructions: 600_000_000, memory: 64 << 20 };

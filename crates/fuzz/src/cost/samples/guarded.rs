@@ -1,10 +1,10 @@
 //! Samples of requests that could undo or steal an identity, and of Shoots.
 
+use pillion_bench::corpus::pods::NAMESPACE;
+use pillion_bench::corpus::requests::{Resource, create, delete, update};
 use serde_json::{Value, json};
 
 use super::{clusters, gate, pods, sets, with};
-use crate::corpus::pods::NAMESPACE;
-use crate::corpus::requests::{Resource, create, delete, update};
 use crate::cost::Input;
 
 pub(super) fn inputs() -> Vec<Input> {

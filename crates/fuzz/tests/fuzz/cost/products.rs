@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use pillion_bench::corpus::pods::NAMESPACE;
 use pillion_bench::corpus::requests::{Resource, create};
-use pillion_bench::cost::judge::{BOUNDS, Cost, LENGTH};
-use pillion_bench::cost::{Input, survey};
+use pillion_fuzz::cost::judge::{BOUNDS, Cost, LENGTH};
+use pillion_fuzz::cost::{Input, survey};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 

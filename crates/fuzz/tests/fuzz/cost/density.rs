@@ -1,19 +1,16 @@
 //! JSON whose values are as short as possible: a megabyte of it has half a million values (E18).
 //!
 //! The cost of a value depends on its kind, not on its length. A request or settings below 1 MiB stay within
-//! [`INSTRUCTIONS_MAX`] and [`MEMORY_MAX`], whatever their content.
+//! [`BOUNDS`], whatever their content.
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
 use std::fs;
 
 use pillion_bench::engine::{Counter, PAGE};
 use pillion_bench::objects::Objects;
+use pillion_fuzz::cost::judge::BOUNDS;
 use serde_json::{Value, json};
 
-/// The maximum instructions of the module for an input below 1 MiB (E18).
-const INSTRUCTIONS_MAX: u64 = 600_000_000;
-/// The maximum memory, in bytes.
-const MEMORY_MAX: u64 = 64 * 1024 * 1024;
 /// The length of a filling, in bytes.
 const LENGTH: usize = 1_040_000;
 /// Placeholders for a filling of that length, or of half of it.
@@ -111,7 +108,7 @@ fn e18_dense_json_costs_no_more_than_its_length_allows() {
         for item in ITEMS {
             let counts = counter.count(operation, filled(&payload, item).as_bytes(), &objects).unwrap();
             let (instructions, memory) = (counts.start + counts.call, counts.pages * PAGE);
-            if instructions > INSTRUCTIONS_MAX || memory > MEMORY_MAX {
+            if instructions > BOUNDS.instructions || memory > BOUNDS.memory as u64 {
                 problems.push(format!("{what} full of {item}: {instructions} instructions, {memory} bytes"));
             }
         }

@@ -1,10 +1,10 @@
 //! The objects that the policy can look up.
 
+use pillion_bench::corpus::pods::NAMESPACE;
 use pillion_identity::names;
 use serde_json::{Value, json};
 
 use super::sets;
-use crate::corpus::pods::NAMESPACE;
 
 /// The UID of all accounts.
 const UID: &str = "0f1c7a5e-2b3d-4c58-8f0e-6a1b2c3d4e5f";

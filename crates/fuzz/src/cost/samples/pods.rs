@@ -2,13 +2,13 @@
 //! twin.
 
 use anyhow::{Context as _, bail};
+use pillion_bench::corpus::pods::NAMESPACE;
+use pillion_bench::corpus::requests::{Resource, create};
+use pillion_bench::engine::Counter;
 use serde_json::{Value, json};
 
 use super::{clusters, gate, merge, sets, with};
-use crate::corpus::pods::NAMESPACE;
-use crate::corpus::requests::{Resource, create};
 use crate::cost::Input;
-use crate::engine::Counter;
 
 /// The parts of a Pod that decide its handling.
 const POD: &[&str] = &["/request/object/spec", "/request/object/metadata"];
