@@ -1,4 +1,4 @@
-//! The arguments of `pillion-bench load`.
+//! The arguments of `pillion-stress load`.
 
 use std::path::PathBuf;
 
@@ -30,24 +30,24 @@ Exit codes: 0 done; 1 if an answer was lost or wrong; 2 if there was no server t
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion-bench load --reviews 200 --concurrency 4
-  pillion-bench load --reviews 200 --concurrency 4 -o json
+  pillion-stress load --reviews 200 --concurrency 4
+  pillion-stress load --reviews 200 --concurrency 4 -o json
 
 A server that runs already, with the settings that it has:
-  pillion-bench load --url https://localhost:8443 --ca ca.crt --settings settings.yaml
+  pillion-stress load --url https://localhost:8443 --ca ca.crt --settings settings.yaml
 
 A comparison of servers with 100 SidecarSets each, with one review. `pillion serve`, which this program starts:
-  pillion-bench load --sidecar-sets 100 --settings-form manifests,bundle --check around --concurrency 8
+  pillion-stress load --sidecar-sets 100 --settings-form manifests,bundle --check around --concurrency 8
 OpenKruise's manager, whose SidecarSets are in a cluster:
-  pillion-bench load --sidecar-sets 100 --print sidecar-sets | kubectl create -f -
-  pillion-bench load --sidecar-sets 100 --check around --concurrency 8 --pid 4711 --ca ca.crt \\
+  pillion-stress load --sidecar-sets 100 --print sidecar-sets | kubectl create -f -
+  pillion-stress load --sidecar-sets 100 --check around --concurrency 8 --pid 4711 --ca ca.crt \\
     --url https://localhost:9876/mutate-pod --tls-name kruise-webhook-service.kruise-system.svc
 Kubewarden's policy server, in which the policy has the name `sidecars` and these settings:
-  pillion-bench load --sidecar-sets 100 --settings-form bundle --print settings
-  pillion-bench load --sidecar-sets 100 --check around --concurrency 8 --pid 4712 \\
+  pillion-stress load --sidecar-sets 100 --settings-form bundle --print settings
+  pillion-stress load --sidecar-sets 100 --check around --concurrency 8 --pid 4712 \\
     --url http://localhost:3000/validate/sidecars";
 
-/// The arguments of `pillion-bench load`.
+/// The arguments of `pillion-stress load`.
 #[derive(Debug, clap::Args)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! `pillion-bench load`: puts load on an admission server, checks its answers, and measures what they cost.
+//! `pillion-stress load`: puts load on an admission server, checks its answers, and measures what they cost.
 
 mod answers;
 mod args;
@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use pillion_bench::report::markdown;
 use pillion_host::Module;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -26,11 +27,10 @@ use self::report::Report;
 use self::send::Check;
 use self::subject::{SettingsForm, Subject};
 use self::table::Row;
-use crate::report::markdown;
 use crate::server::{Authority, Server, Start, program};
 use crate::usage;
 
-/// Runs `pillion-bench load`, and returns whether every answer was there and right. Writes the report to `out`, and the
+/// Runs `pillion-stress load`, and returns whether every answer was there and right. Writes the report to `out`, and the
 /// first wrong answers to `err`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! `pillion-bench load` with the webhook of another program: one path, HTTP/1.1 without TLS, other answers.
+//! `pillion-stress load` with the webhook of another program: one path, HTTP/1.1 without TLS, other answers.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn load(is_overloaded: bool, args: &[&str]) -> (Option<i32>, Value, String
     let url = format!("http://{}/mutate-pod", listener.local_addr().unwrap());
     let router = Router::new().route("/mutate-pod", post(review)).with_state(webhook.clone());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pillion-bench"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pillion-stress"));
     command.arg("load").arg("--module").arg(module::path()).args(["--url", &url, "-o", "json"]);
     command.args(["--reviews", "100", "--concurrency", "3"]).args(args);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();

@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
+use pillion_bench::corpus::random::Random;
 use pillion_host::admission::{AdmissionRequest, AdmissionResponse};
 use pillion_host::server::Endpoint;
 use pillion_host::{Module, NoCluster};
@@ -15,7 +16,6 @@ use serde_json::{Value, json};
 use super::destination::Destination;
 use super::mix::Sample;
 use super::subject::Subject;
-use crate::corpus::random::Random;
 
 /// Placeholder of the uid.
 const UID: &str = "@uid@";

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use pillion_bench::report::machine;
+use pillion_bench::report::markdown::{Marks, table};
 use serde_json::{Value, json};
 
 use super::report::{Report, mebibytes};
-use crate::report::machine;
-use crate::report::markdown::{Marks, table};
 
 /// The marks of the table in docs/benchmarks.md.
 pub(super) const MARKS: Marks = ["<!-- load: `make bench-load-docs` writes it -->\n", "<!-- end of load -->\n"];

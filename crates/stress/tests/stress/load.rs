@@ -1,4 +1,4 @@
-//! `pillion-bench load` as a process. It starts `pillion`, which cargo builds for the tests of its own package: run
+//! `pillion-stress load` as a process. It starts `pillion`, which cargo builds for the tests of its own package: run
 //! `make pillion` before these tests alone.
 
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::process::{Command, Output};
 use pillion_testkit::module;
 use serde_json::Value;
 
-const BENCH: &str = env!("CARGO_BIN_EXE_pillion-bench");
+const STRESS: &str = env!("CARGO_BIN_EXE_pillion-stress");
 
 /// Returns the path of this build's `pillion`.
 fn pillion() -> PathBuf {
-    let program = Path::new(BENCH).with_file_name(format!("pillion{}", std::env::consts::EXE_SUFFIX));
+    let program = Path::new(STRESS).with_file_name(format!("pillion{}", std::env::consts::EXE_SUFFIX));
     assert!(program.exists(), "{} is missing: make pillion", program.display());
     program
 }
 
 fn load(args: &[&str]) -> Command {
-    let mut command = Command::new(BENCH);
+    let mut command = Command::new(STRESS);
     command.arg("load").arg("--module").arg(module::path()).args(args);
     command
 }
@@ -113,7 +113,7 @@ fn wrong_answers_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new("bash")
         .args(["-c", script])
-        .args([pillion().as_path(), folder.path(), Path::new(BENCH), &module::path()])
+        .args([pillion().as_path(), folder.path(), Path::new(STRESS), &module::path()])
         .current_dir(module::workspace())
         .output()
         .unwrap();

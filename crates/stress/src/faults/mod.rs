@@ -1,4 +1,4 @@
-//! `pillion-bench faults`: overloads and breaks `pillion serve` in every way that a client, a disk or a cluster can, and
+//! `pillion-stress faults`: overloads and breaks `pillion serve` in every way that a client, a disk or a cluster can, and
 //! checks what other clients notice.
 
 mod api_server;
@@ -46,10 +46,10 @@ Exit codes: 0 done; 1 if anything was lost; 2 if there was no server to ask.";
 
 const EXAMPLES: &str = "\
 Examples:
-  pillion-bench faults
-  pillion-bench faults --quick --only silent,resets";
+  pillion-stress faults
+  pillion-stress faults --quick --only silent,resets";
 
-/// The arguments of `pillion-bench faults`.
+/// The arguments of `pillion-stress faults`.
 #[derive(Debug, clap::Args)]
 #[command(long_about = ABOUT, after_help = EXAMPLES)]
 pub struct Args {
@@ -135,7 +135,7 @@ struct Outcome {
     problems: Vec<String>,
 }
 
-/// Runs `pillion-bench faults`, and returns whether nothing was lost. Writes the table to `out`, and progress and
+/// Runs `pillion-stress faults`, and returns whether nothing was lost. Writes the table to `out`, and progress and
 /// problems to `err`.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! What a server is asked, and with which settings: the mix, or one kind of review beside a number of SidecarSets.
 
 use clap::ValueEnum;
+use pillion_bench::corpus::requests::{Resource, create};
+use pillion_bench::corpus::{Style, pods, sidecar_sets};
+use pillion_bench::scenario::{SEED, bundle_of};
 use pillion_host::server::Endpoint;
 use serde_json::{Value, json};
 
 use super::mix::{self, Sample};
-use crate::corpus::requests::{Resource, create};
-use crate::corpus::{Style, pods, sidecar_sets};
-use crate::scenario::{SEED, bundle_of};
 
 /// The length of the Pod that is created beside a number of SidecarSets, as compact JSON.
 const POD: usize = 10_000;

@@ -1,20 +1,20 @@
-//! `pillion-bench faults` as a process. It starts `pillion`, which cargo builds for the tests of its own package: run
+//! `pillion-stress faults` as a process. It starts `pillion`, which cargo builds for the tests of its own package: run
 //! `make pillion` before these tests alone.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-const BENCH: &str = env!("CARGO_BIN_EXE_pillion-bench");
+const STRESS: &str = env!("CARGO_BIN_EXE_pillion-stress");
 
 fn faults(args: &[&str]) -> Output {
-    Command::new(BENCH).arg("faults").args(args).output().unwrap()
+    Command::new(STRESS).arg("faults").args(args).output().unwrap()
 }
 
 /// A fault whose outcome does not depend on how fast the machine is, with a twentieth of the clients. `make bench-faults`
 /// has the others.
 #[test]
 fn nothing_is_lost() {
-    let program = Path::new(BENCH).with_file_name("pillion");
+    let program = Path::new(STRESS).with_file_name("pillion");
     assert!(program.exists(), "{} is missing: make pillion", program.display());
     let output = faults(&["--quick", "--only", "connections"]);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use pillion_bench::corpus::random::Random;
 use pillion_host::paths;
 use pillion_host::server::client::{Client, ClientError, Prepared};
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use tokio::task::JoinSet;
 use super::answers::{Answers, Case, Cases};
 use super::destination::Destination;
 use super::measured::{Measured, Part, cpu};
-use crate::corpus::random::Random;
 use crate::usage::{Memory, Usage};
 
 /// When answers are compared with those of the module.
