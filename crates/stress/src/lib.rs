@@ -2,7 +2,8 @@
 //!
 //! [`server`] starts the server as a process of its own, and [`usage`] reads what that process takes. [`load`] sends
 //! reviews, compares the answers with those of the module and measures what they cost; [`faults`] overloads and breaks
-//! the server and checks what other clients notice. No cluster is needed: an API server that goes away is a stand-in.
+//! the server and checks what other clients notice. No cluster is needed: where an API server has to go away, a
+//! [`stand_in`] does.
 //!
 //! It never measures the module alone: `pillion-bench` does. Start with [`load::run`] or [`faults::run`].
 #![forbid(unsafe_code)]
@@ -10,4 +11,5 @@
 pub mod faults;
 pub mod load;
 pub mod server;
+pub mod stand_in;
 pub mod usage;

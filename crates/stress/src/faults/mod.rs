@@ -26,11 +26,11 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use tokio::time::sleep;
 
-use self::api_server::ApiServer;
 use self::caller::Caller;
 use self::report::Row;
 use self::trickle::Trickle;
 use crate::server::{self, Authority, Server, Start, program};
+use crate::stand_in::StandIn;
 
 const ABOUT: &str = "\
 Overload and break `pillion serve`, and check what other clients notice.
@@ -101,7 +101,7 @@ struct Context<'a> {
     folder: &'a Path,
     is_quick: bool,
     /// An API server that a fault has started and that must outlive it.
-    kept: RefCell<Option<ApiServer>>,
+    kept: RefCell<Option<StandIn>>,
 }
 
 impl<'a> Context<'a> {
@@ -120,7 +120,7 @@ impl<'a> Context<'a> {
         Start::new(self.program, self.authority, review::settings(1))
     }
 
-    fn keep(&self, api_server: ApiServer) {
+    fn keep(&self, api_server: StandIn) {
         self.kept.replace(Some(api_server));
     }
 }
@@ -170,7 +170,10 @@ pub fn run(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Res
 
 /// Starts a server, and observes it before, during and after a fault.
 async fn suffer(context: &Context<'_>, fault: Fault) -> anyhow::Result<Row> {
-    let mut api_server = if fault == Fault::ApiServer { Some(ApiServer::start().await?) } else { None };
+    let mut api_server = match fault {
+        Fault::ApiServer => Some(api_server::with_a_namespace(([127, 0, 0, 1], 0).into())?),
+        _ => None,
+    };
     let start = match (&api_server, fault) {
         (Some(api_server), _) => api_server::start(context, api_server)?,
         (None, Fault::Disk) => disk::start(context),
