@@ -1,9 +1,14 @@
 //! A full disk: neither the compiled module nor a line of the log can be written.
 
+use std::time::Duration;
+
 use tokio::time::sleep;
 
 use super::{Context, Outcome};
 use crate::server::{Server, Start};
+
+/// The least time in which the server notices other settings: it reads them every two seconds.
+const NOTICED: Duration = Duration::from_secs(3);
 
 /// Returns how to start a server that can write nothing.
 pub(super) fn start<'a>(context: &Context<'a>) -> Start<'a> {
@@ -18,9 +23,9 @@ pub(super) async fn run(context: &Context<'_>, server: &Server) -> anyhow::Resul
     let settings = server.folder().join("settings.json");
     let valid = std::fs::read(&settings)?;
     std::fs::write(&settings, "{")?;
-    sleep(context.seconds(4)).await;
+    sleep(context.seconds(4).max(NOTICED)).await;
     std::fs::write(&settings, valid)?;
-    sleep(context.seconds(4)).await;
+    sleep(context.seconds(4).max(NOTICED)).await;
     let rejected = server.metric("pillion_settings_reloads_total", "\"rejected\"").await?;
     let mut problems = Vec::new();
     if rejected == 0 || server.metric("pillion_settings_current", "").await? != 1 {
