@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// A stand-in that answers requests. Dropping it closes all connections.
+/// A stand-in that answers requests. Dropping it closes all connections, without waiting for their end.
 pub struct StandIn {
     address: SocketAddr,
     /// Runs it and its connections, which end with this.
@@ -57,5 +57,40 @@ impl Drop for StandIn {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Sends a request over a connection that stays open, and returns the start of the answer.
+    async fn answer(stream: &mut TcpStream) -> String {
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut answer = vec![0; 15];
+        stream.read_exact(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn open_connections_end_with_it_and_it_can_come_back() {
+        let stand_in = StandIn::start(([127, 0, 0, 1], 0).into(), Router::new().fallback(async || "here")).unwrap();
+        let address = stand_in.address();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        assert_eq!(answer(&mut stream).await, "HTTP/1.1 200 OK");
+        drop(stand_in);
+        // The end of the connection, or its reset.
+        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut Vec::new())).await.unwrap();
+        // Its threads end on their own, soon.
+        let ended = async { while TcpStream::connect(address).await.is_ok() {} };
+        timeout(Duration::from_secs(10), ended).await.unwrap();
+        let _again = StandIn::start(address, Router::new().fallback(async || "again")).unwrap();
+        assert_eq!(answer(&mut TcpStream::connect(address).await.unwrap()).await, "HTTP/1.1 200 OK");
     }
 }
