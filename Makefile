@@ -185,7 +185,7 @@ whole:
 FUZZ_SECONDS ?= 60
 FUZZ_FILTER ?=
 fuzz: policy.wasm
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --nocapture --test-threads 1
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked --test fuzz -- $(FUZZ_FILTER) --skip cost:: --nocapture --test-threads 1
 
 # Parts of two versions beside each other: those of this commit, and those of EARLIER, by default the commit of
 # testenv/earlier. Its command line is built first, in some five minutes.
@@ -235,22 +235,22 @@ bench-counts: policy.wasm $(BASELINE)
 # Checks that the cost of an input is in proportion to its length: every list, map, text and number of every kind of
 # request and of the settings grows alone, in every way, then in pairs. Takes hours. COST_EVERY=100 takes one case of a
 # hundred, the same cases each time; findings are printed at once. `make test` has a part that takes a minute
-# (crates/bench/tests/bench/cost). The build is that of the tests: the code under test is the module.
+# (crates/fuzz/tests/fuzz/cost). The build is that of the tests: the code under test is the module.
 COST_EVERY ?= 1
 cost: policy.wasm
-	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --workspace --locked --features pillion-bench/cost --test bench cost:: -- --nocapture $(COST_FLAGS)
+	PILLION_COST_EVERY=$(COST_EVERY) $(CARGO) test --workspace --locked --features pillion-fuzz/cost --test fuzz cost:: -- --nocapture $(COST_FLAGS)
 
 # A twentieth of the load of `bench-load`, with the build that the tests use.
 load: policy.wasm
-	$(CARGO) test --workspace --locked --test cli --test bench --no-run
-	"$(abspath $(TARGET_DIR))/debug/pillion-bench" load --module policy.wasm --reviews 5000 --concurrency 32
+	$(CARGO) test --workspace --locked --test cli --test stress --no-run
+	"$(abspath $(TARGET_DIR))/debug/pillion-stress" load --module policy.wasm --reviews 5000 --concurrency 32
 
 # What a review costs the admission server, beside numbers of SidecarSets, in both forms of the settings, and beside more
 # than fit into one bundle; then the load of `load`, twenty times as much. The build is optimised. LOAD_FLAGS="--reviews 5000 -o json" changes the first part.
-LOAD = "$(abspath $(TARGET_DIR))/dist/pillion-bench" load --module policy.wasm
+LOAD = "$(abspath $(TARGET_DIR))/dist/pillion-stress" load --module policy.wasm
 LOAD_FLAGS ?= --reviews 20000
 bench-load: policy.wasm
-	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
+	$(CARGO) build --quiet --profile dist --package pillion --package pillion-stress --locked
 	$(LOAD) --sidecar-sets 1,10,100,1000 --settings-form manifests,bundle --check around --concurrency 8 $(LOAD_DOCS) $(LOAD_FLAGS)
 	$(LOAD) --sidecar-sets 100,10000 --check around --concurrency 8 $(LOAD_FLAGS)
 	$(LOAD) --reviews 100000 --concurrency 32
@@ -262,8 +262,8 @@ bench-load-docs: bench-load
 # Overloads and breaks the admission server with an optimised build, and checks what other clients notice. Takes five
 # minutes. FAULTS_FLAGS="--quick --only silent" makes it shorter.
 bench-faults: policy.wasm
-	$(CARGO) build --quiet --profile dist --package pillion --package pillion-bench --locked
-	"$(abspath $(TARGET_DIR))/dist/pillion-bench" faults $(FAULTS_FLAGS)
+	$(CARGO) build --quiet --profile dist --package pillion --package pillion-stress --locked
+	"$(abspath $(TARGET_DIR))/dist/pillion-stress" faults $(FAULTS_FLAGS)
 
 # The controllers in a cluster of 2,000 namespaces, 200 SidecarSets and 10,000 Pods, and then rollouts in another one of
 # that size. Takes half an hour; during ten minutes of it, nothing changes. The flags

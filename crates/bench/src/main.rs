@@ -1,4 +1,4 @@
-//! `make bench`: measures a built module. `make load`: puts load on `pillion serve`. `make bench-faults`: breaks it.
+//! `make bench`: measures a built module.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use pillion_bench::measure::{Counters, Mode, Modules, Rivals};
 use pillion_bench::report::goals::{self, Goal};
 use pillion_bench::report::{Report, markdown};
 use pillion_bench::scenario::{self, Scenario};
-use pillion_bench::{faults, load};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures what an admission costs")]
@@ -39,17 +38,6 @@ const BASELINE: &str = "target/baseline/wasm32-wasip1/baseline/pillion_accept_ev
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    #[command(flatten)]
-    Measure(Measure),
-    /// Send a server as many reviews as it takes: check its answers, and measure what they cost.
-    Load(load::Args),
-    /// Overload and break a server, and check what other clients notice.
-    Faults(faults::Args),
-}
-
-/// The commands that measure the module itself, beside the baseline.
-#[derive(Debug, clap::Subcommand)]
-enum Measure {
     /// Instructions and memory of one evaluation; the numbers are reproducible.
     Counts,
     /// Times, next to the policy that accepts everything.
@@ -88,62 +76,32 @@ enum Format {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let Args { command, modules, filter } = args;
-    let done = match command {
-        Command::Load(load) => put_load(&load, &modules.module),
-        Command::Faults(args) => done(faults::run(&args, &mut io::stdout().lock(), &mut io::stderr().lock())),
-        Command::Measure(measure) => run(measure, &modules, &filter)
-            .map(|()| ExitCode::SUCCESS)
-            .or_else(|error| failed(&error, ExitCode::FAILURE)),
-    };
-    done.unwrap_or(ExitCode::FAILURE)
-}
-
-/// Puts load on a server. Returns 1 if an answer was lost or wrong, and 2 if there was no server to ask.
-///
-/// # Errors
-/// If `stderr` takes no more.
-fn put_load(args: &load::Args, module: &Path) -> io::Result<ExitCode> {
-    done(read(module).and_then(|module| load::run(args, &module, &mut io::stdout().lock(), &mut io::stderr().lock())))
+    let Args { command, modules, filter } = Args::parse();
+    match run(command, &modules, &filter) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without stderr there is nobody to tell.
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn read(module: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(module).with_context(|| module.display().to_string())
 }
 
-/// Returns the exit code of a run: 1 if an answer was lost or wrong, and 2 if there was no server to ask.
-///
-/// # Errors
-/// If `stderr` takes no more.
-fn done(result: anyhow::Result<bool>) -> io::Result<ExitCode> {
-    match result {
-        Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => Ok(ExitCode::from(1)),
-        Err(error) => failed(&error, ExitCode::from(2)),
-    }
-}
-
-/// Prints an error and returns its exit code.
-///
-/// # Errors
-/// If `stderr` takes no more.
-fn failed(error: &anyhow::Error, code: ExitCode) -> io::Result<ExitCode> {
-    writeln!(io::stderr(), "error: {error:#}")?;
-    Ok(code)
-}
-
 /// Measures the module beside the baseline, in the scenarios whose name contains one of the texts; without texts, in all.
-fn run(measure: Measure, paths: &ModulePaths, filter: &[String]) -> anyhow::Result<()> {
+fn run(command: Command, paths: &ModulePaths, filter: &[String]) -> anyhow::Result<()> {
     let mut scenarios = scenario::all();
     scenarios.retain(|scenario| filter.is_empty() || filter.iter().any(|text| scenario.name().contains(text)));
     let (policy, baseline) = (read(&paths.module)?, read(&paths.baseline)?);
     let modules = Modules { policy: &policy, baseline: &baseline };
     let mut out = io::stdout().lock();
-    match measure {
-        Measure::Counts => counts(&scenarios, modules, &mut out),
-        Measure::Times { mode, budget } => times(&scenarios, modules, &mode, Duration::from_millis(budget), &mut out),
-        Measure::Report { budget, output, check, docs } => {
+    match command {
+        Command::Counts => counts(&scenarios, modules, &mut out),
+        Command::Times { mode, budget } => times(&scenarios, modules, &mode, Duration::from_millis(budget), &mut out),
+        Command::Report { budget, output, check, docs } => {
             let modes = [Mode::Warm, Mode::Kwctl, Mode::Fresh];
             let budget = Duration::from_millis(budget);
             let report = Report::measure(&scenarios, modules, &modes, budget, &mut io::stderr())?;

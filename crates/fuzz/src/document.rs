@@ -4,13 +4,13 @@
 //! `validate_settings`. `objects` can be looked up. `bundle` lists SidecarSets, which become the setting of that name.
 //! `{"function", "bytes", "objects"}` is a call with an arbitrary payload: each character, below U+0100, is one byte.
 
-use pillion_bench::cost::Input;
 use pillion_bench::objects::Objects;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::corpus::Named;
+use crate::cost::Input;
 use crate::json::changes;
 use crate::pool::{Pool, Spot};
 use crate::sequence::{Edit, edits};

@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
-use pillion_bench::cost::judge::{BOUNDS, LENGTH};
-use pillion_bench::cost::samples;
 use pillion_bench::engine::Counter;
 use pillion_testkit::module;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::corpus::Named;
+use crate::cost::judge::{BOUNDS, LENGTH};
+use crate::cost::samples;
+use crate::cost::survey::TIME;
 use crate::document::Call;
 
-/// The time limit of an evaluation in a test build on a busy machine. It bounds bulk operations, which count as one
-/// instruction.
-const TIME: Duration = Duration::from_secs(20);
 /// The codes of refusals: undecodable, refused by a rule, wrong fields, try again.
 const CODES: [u16; 4] = [400, 403, 422, 503];
 /// The longest warning that the API server passes on, in characters.

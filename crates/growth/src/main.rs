@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use pillion_bench::report::markdown;
-use pillion_bench::server::program;
 use pillion_growth::plan::Size;
 use pillion_growth::scene::Times;
 use pillion_growth::{picture, report, simulated};
+use pillion_stress::server::program;
 
 // With the allocator of the C library, the simulated API server is slower than what it is there to measure.
 #[global_allocator]

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pillion_bench::server::{free_port, program};
-use pillion_bench::usage::Usage;
+use pillion_stress::server::{free_port, program};
+use pillion_stress::usage::Usage;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

@@ -1,10 +1,8 @@
 //! The API server in memory, over HTTP.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use axum::Router;
 use axum::body::Body as ServedBody;
 use axum::extract::State;
@@ -14,9 +12,8 @@ use kube::Client;
 use kube::client::Body;
 use pillion_kubernetes::time::Timestamp;
 use pillion_simulation::{AnswerBody, Simulation};
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use pillion_stress::stand_in::StandIn;
+use serde_json::Value;
 
 use crate::counts::{Counts, name};
 
@@ -25,10 +22,8 @@ const LONGEST: usize = 64 << 20;
 
 /// A cluster in memory that is served over HTTP. It ends when this is dropped.
 pub struct Server {
-    simulation: Simulation,
-    address: SocketAddr,
-    counts: Arc<Counts>,
-    task: JoinHandle<()>,
+    shared: Shared,
+    stand_in: StandIn,
 }
 
 #[derive(Clone)]
@@ -42,33 +37,25 @@ impl Server {
     ///
     /// # Errors
     /// No port can be opened.
-    pub async fn start() -> anyhow::Result<Self> {
-        let simulation = Simulation::serving(now);
-        let counts = Arc::new(Counts::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("a port for the API server")?;
-        let address = listener.local_addr()?;
-        let shared = Shared { simulation: simulation.clone(), counts: Arc::clone(&counts) };
-        let router = Router::new().fallback(answer).with_state(shared);
-        let task = tokio::spawn(async move {
-            // It ends only when the task is aborted.
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Self { simulation, address, counts, task })
+    pub fn start() -> anyhow::Result<Self> {
+        let shared = Shared { simulation: Simulation::serving(now), counts: Arc::default() };
+        let router = Router::new().fallback(answer).with_state(shared.clone());
+        Ok(Self { shared, stand_in: StandIn::start(([127, 0, 0, 1], 0).into(), router)? })
     }
 
     /// Adds an object that has always been there.
     pub fn put(&self, object: Value) {
-        self.simulation.put(object);
+        self.shared.simulation.put(object);
     }
 
     /// Returns a client that is not counted and needs no HTTP.
     pub fn client(&self) -> Client {
-        self.simulation.client()
+        self.shared.simulation.client()
     }
 
     /// Returns the counts of all requests with the token of [`Server::kubeconfig`].
     pub fn counts(&self) -> Arc<Counts> {
-        Arc::clone(&self.counts)
+        Arc::clone(&self.shared.counts)
     }
 
     /// Writes a kubeconfig, and returns its path. Requests of a client with this token are counted if it is [`COUNTED`].
@@ -76,27 +63,12 @@ impl Server {
     /// # Errors
     /// The file cannot be written.
     pub fn kubeconfig(&self, folder: &Path, token: &str) -> anyhow::Result<PathBuf> {
-        let file = folder.join(format!("{token}.kubeconfig"));
-        let server = format!("http://{}", self.address);
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "growth",
-            "clusters": [{"name": "growth", "cluster": {"server": server}}],
-            "users": [{"name": "growth", "user": {"token": token}}],
-            "contexts": [{"name": "growth", "context": {"cluster": "growth", "user": "growth"}}]
-        });
-        std::fs::write(&file, config.to_string()).with_context(|| file.display().to_string())?;
-        Ok(file)
+        self.stand_in.kubeconfig(folder, token)
     }
 }
 
 /// The token of the client whose requests are counted.
 pub const COUNTED: &str = "controllers";
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
 
 fn now() -> Timestamp {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

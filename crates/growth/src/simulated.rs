@@ -16,7 +16,7 @@ use crate::server::{COUNTED, Server};
 pub async fn measure(program: &Path, size: Size, times: Times) -> anyhow::Result<Point> {
     tell(&format!("{} Pods, {} SidecarSets, {} namespaces", size.pods, size.sidecar_sets, size.namespaces));
     let plan = Plan { size };
-    let server = Server::start().await?;
+    let server = Server::start()?;
     for object in plan.objects()? {
         server.put(object);
     }

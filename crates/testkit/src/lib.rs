@@ -13,6 +13,7 @@
 pub mod api_server;
 pub mod cluster;
 pub mod conformance;
+pub mod http;
 pub mod identity;
 pub mod metrics;
 pub mod module;

@@ -16,7 +16,7 @@ use crate::objects::Objects;
 use crate::provider::Decision;
 
 /// The seed of all generators.
-pub(crate) const SEED: u64 = 0x7069_6c6c_696f_6e00;
+pub const SEED: u64 = 0x7069_6c6c_696f_6e00;
 
 /// The way in which the SidecarSets reach the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

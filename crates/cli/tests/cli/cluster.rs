@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::Run;
-use crate::support::api_server::{ApiServer, Contents, write_kubeconfig};
+use crate::support::api_server::{ApiServer, ServerState, forbidding, write_kubeconfig};
 
 /// A SidecarSet for Pods with `app: web`, with one sidecar of the same name.
 fn set(name: &str, image: &str, spec: &Value) -> Value {
@@ -53,10 +53,6 @@ fn app() -> Value {
 
 const GATE: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
 const BUNDLE_REF: &str = "bundleRef: {namespace: pillion-system, name: sidecarsets}\n";
-
-pub fn contents(objects: &[Value]) -> Contents {
-    Contents { objects: objects.to_vec(), has_definition: true, ..Contents::default() }
-}
 
 /// Runs a command in a folder whose kubeconfig is `kubeconfig`, with these manifests as input.
 pub fn run(folder: &Path, args: &[&str], manifests: &[Value]) -> Run {
@@ -111,7 +107,7 @@ fn sidecar_sets_and_what_they_need_come_from_the_cluster(
     #[case] settings: &str,
     #[case] expected: &[&str],
 ) {
-    let server = ApiServer::start(contents(cluster));
+    let server = ApiServer::start(cluster, |_| {});
     let (run, images) = inject(&server, settings, &[&[app()], given].concat(), &[]);
     assert_eq!((run.code, images), (0, expected.iter().map(ToString::to_string).collect()), "{}", run.err);
     assert!(server.requests().iter().all(|request| request.starts_with("GET ")), "{:?}", server.requests());
@@ -132,7 +128,7 @@ fn bundle(set: &Value) -> Value {
 #[case::given_ones_win(&[set("bundled", "bundled:2", &json!({}))], &["bundled:2"])]
 fn the_bundle_of_the_cluster_counts(#[case] given: &[Value], #[case] expected: &[&str]) {
     let bundle = bundle(&set("bundled", "bundled:1", &json!({})));
-    let server = ApiServer::start(contents(&[bundle, set("logs", "logs:1", &json!({}))]));
+    let server = ApiServer::start(&[bundle, set("logs", "logs:1", &json!({}))], |_| {});
     let (run, images) = inject(&server, BUNDLE_REF, &[&[app()], given].concat(), &[]);
     assert_eq!((run.code, images), (0, expected.iter().map(ToString::to_string).collect()), "{}", run.err);
 }
@@ -147,32 +143,32 @@ fn a_sidecar_set_gets_the_stored_revision_that_it_asks_for(#[case] revision: Val
         json!({"kruise.io/sidecarset-name": "logs", "apps.kruise.io/sidecarset-custom-version": "v1"});
     revision["revision"] = 1.into();
     revision["data"] = json!({"spec": set("logs", "logs:0", &json!({}))["spec"]});
-    let server = ApiServer::start(contents(&[set("logs", "logs:1", &asking), revision]));
+    let server = ApiServer::start(&[set("logs", "logs:1", &asking), revision], |_| {});
     let (run, images) = inject(&server, "", &[app()], &[]);
     assert_eq!((run.code, images), (0, vec!["logs:0".to_owned()]), "{}", run.err);
 }
 
 #[rstest]
-#[case::no_definition(Contents::default(), NO_DEFINITION)]
-#[case::no_bundle(contents(&[]), "ConfigMap \"pillion-system/sidecarsets\" does not exist in the cluster")]
+#[case::no_definition(&[], |state: &mut ServerState| state.has_no_definition = true, NO_DEFINITION)]
+#[case::no_bundle(&[], |_: &mut ServerState| {}, "ConfigMap \"pillion-system/sidecarsets\" does not exist in the cluster")]
 #[case::a_set_that_the_policy_refuses(
-    contents(&[set("logs", "logs:1", &json!({"containers": [{"name": "logs"}]}))]),
+    &[set("logs", "logs:1", &json!({"containers": [{"name": "logs"}]}))], |_: &mut ServerState| {},
     "SidecarSet \"logs\" of the cluster is left out"
 )]
 #[case::no_such_namespace(
-    contents(&[set("logs", "logs:1", &for_team("a"))]),
+    &[set("logs", "logs:1", &for_team("a"))], |_: &mut ServerState| {},
     "Namespace shop is neither in a manifest nor in the cluster"
 )]
-#[case::late(Contents { late: Some("sidecarsets"), ..contents(&[]) }, "looking at the cluster")]
-fn the_user_is_told(#[case] contents: Contents, #[case] expected: &str) {
-    let (run, images) = inject(&ApiServer::start(contents), BUNDLE_REF, &[app()], &[]);
+#[case::late(&[], |state: &mut ServerState| state.late = Some("sidecarsets"), "looking at the cluster")]
+fn the_user_is_told(#[case] objects: &[Value], #[case] edit: fn(&mut ServerState), #[case] expected: &str) {
+    let (run, images) = inject(&ApiServer::start(objects, edit), BUNDLE_REF, &[app()], &[]);
     assert_eq!((run.code, images.len()), (0, 0), "{}", run.err);
     assert!(run.err.contains(expected), "{}", run.err);
 }
 
 #[test]
 fn a_missing_account_is_in_neither_source() {
-    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))]));
+    let server = ApiServer::start(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))], |_| {});
     let (run, _) = inject(&server, GATE, &[app()], &[]);
     assert_eq!(run.code, 1, "{}", run.err);
     assert!(run.err.contains("ServiceAccount shop/logs is neither in a manifest nor in the cluster"), "{}", run.err);
@@ -205,7 +201,7 @@ fn a_forbidden_read_names_the_kind_the_verb_and_the_remedy(
         ),
         namespace("a"),
     ];
-    let server = ApiServer::start(Contents { forbidden, ..contents(&objects) });
+    let server = ApiServer::start(&objects, forbidding(forbidden));
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
@@ -244,7 +240,7 @@ fn a_cluster_that_cannot_be_asked_is_an_error(
 
 #[test]
 fn an_answer_that_is_no_api_servers_is_an_error() {
-    let server = ApiServer::start(Contents { is_a_page: true, ..Contents::default() });
+    let server = ApiServer::start(&[], |state| state.is_a_page = true);
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
@@ -269,7 +265,7 @@ fn a_context_needs_the_cluster() {
 #[test]
 fn an_explanation_is_about_the_cluster() {
     let objects = [set("logs", "logs:1", &json!({})), set("traces", "traces:1", &for_team("a")), namespace("b")];
-    let server = ApiServer::start(contents(&objects));
+    let server = ApiServer::start(&objects, |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let run = run(folder.path(), &["explain", "-", "--cluster", "-o", "json"], &[app()]);
@@ -284,7 +280,7 @@ fn val52_stored_sidecar_sets_that_clash_keep_no_preview_from_what_it_shows() {
     let setup =
         set("setup", "setup:1", &json!({"containers": [], "initContainers": [{"name": "logs", "image": "init:1"}]}));
     let objects = [set("logs", "logs:1", &json!({})), setup, namespace("a")];
-    let server = ApiServer::start(contents(&objects));
+    let server = ApiServer::start(&objects, |_| {});
     let (run, _) = inject(&server, "", &[app()], &[]);
     assert_eq!(run.code, 1, "{}", run.err);
     assert!(run.err.contains("refused (403)") && run.err.contains("is also a container of SidecarSet"), "{}", run.err);
@@ -301,7 +297,7 @@ fn val52_stored_sidecar_sets_that_clash_keep_no_preview_from_what_it_shows() {
 fn sidecar_sets_of_the_cluster_are_checked() {
     let broken = set("broken", "broken:1", &json!({"containers": [{"name": "broken", "image": 5}]}));
     let objects = [set("logs", "logs:1", &json!({})), broken, namespace("a")];
-    let server = ApiServer::start(contents(&objects));
+    let server = ApiServer::start(&objects, |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let found = run(folder.path(), &["check", "--cluster"], &[]);
@@ -339,7 +335,7 @@ fn autoscalers_and_quotas_of_the_cluster_count_for_the_workloads_that_are_given(
     let mut elsewhere = quota.clone();
     elsewhere["metadata"]["namespace"] = "other".into();
     let objects = [set("logs", "logs:1", &json!({})), namespace("a"), scaler, quota.clone(), elsewhere];
-    let server = ApiServer::start(contents(&objects));
+    let server = ApiServer::start(&objects, |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let found = run(folder.path(), &["check", "-", "--cluster"], std::slice::from_ref(&workload));
@@ -365,7 +361,7 @@ fn autoscalers_and_quotas_of_the_cluster_count_for_the_workloads_that_are_given(
 fn a_missing_right_to_list_autoscalers_is_a_note() {
     let [scaler, quota, workload] = judged();
     let objects = [set("logs", "logs:1", &json!({})), namespace("a"), scaler, quota];
-    let server = ApiServer::start(Contents { forbidden: &["/horizontalpodautoscalers"], ..contents(&objects) });
+    let server = ApiServer::start(&objects, forbidding(&["/horizontalpodautoscalers"]));
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let found = run(folder.path(), &["check", "-", "--cluster"], &[workload]);
@@ -381,7 +377,7 @@ fn policies_of_the_cluster_are_checked_unless_settings_are_given() {
         "apiVersion": "policies.kubewarden.io/v1", "kind": "ClusterAdmissionPolicy", "metadata": {"name": "pillion"},
         "spec": {"module": "registry://registry.example.com/pillion:v1", "settings": {"bundel": 1}, "mutating": true, "rules": []}
     });
-    let server = ApiServer::start(contents(&[policy]));
+    let server = ApiServer::start(&[policy], |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let found = run(folder.path(), &["check", "--cluster"], &[]);
@@ -394,7 +390,7 @@ fn policies_of_the_cluster_are_checked_unless_settings_are_given() {
 
 #[test]
 fn a_cluster_without_the_definition_has_nothing_to_check() {
-    let server = ApiServer::start(Contents::default());
+    let server = ApiServer::start(&[], |state| state.has_no_definition = true);
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let found = run(folder.path(), &["check", "--cluster"], &[]);
@@ -408,7 +404,7 @@ fn a_cluster_without_the_definition_has_nothing_to_check() {
 
 #[test]
 fn a_plan_for_a_cluster_without_the_definition_says_so() {
-    let server = ApiServer::start(Contents::default());
+    let server = ApiServer::start(&[], |state| state.has_no_definition = true);
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), "{}\n").unwrap();
@@ -460,7 +456,7 @@ fn trust2_a_preview_knows_where_a_sidecar_set_was_written(#[case] is_stored: boo
     let merging = json!({"serviceAccountName": "logs", "behaviorWhenServiceAccountInjection": "Merge"});
     let sets = [set("logs", "logs:1", &merging)];
     let (stored, given) = if is_stored { (&sets[..], &[][..]) } else { (&[][..], &sets[..]) };
-    let server = ApiServer::start(contents(&[&[account("own"), account("logs")], stored].concat()));
+    let server = ApiServer::start(&[&[account("own"), account("logs")], stored].concat(), |_| {});
     let settings = [GATE, BUNDLE_REF, WITH_OWN].concat();
     let (run, images) = inject(&server, &settings, &[&[app()], given].concat(), &[]);
     assert_eq!((run.code, images.len()), (2, 0), "{}", run.err);
@@ -479,7 +475,7 @@ fn trust4_a_preview_keeps_what_a_canary_of_the_cluster_does_not_replace() {
     canary["metadata"]["annotations"] =
         json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "own"});
     canary["spec"]["updateStrategy"] = json!({"type": "NotUpdate"});
-    let server = ApiServer::start(contents(&[account("own"), canary]));
+    let server = ApiServer::start(&[account("own"), canary], |_| {});
     let settings = [GATE, BUNDLE_REF, WITH_OWN].concat();
     let (run, images) = inject(&server, &settings, &[app()], &[]);
     assert_eq!((run.code, images), (0, vec!["own:1".to_owned()]), "{}", run.err);
@@ -491,7 +487,7 @@ fn match8_a_canary_of_the_cluster_replaces_its_base_there() {
     let mut canary = set("canary", "canary:1", &json!({"updateStrategy": {"type": "NotUpdate"}}));
     canary["metadata"]["annotations"] =
         json!({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "logs"});
-    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({})), canary]));
+    let server = ApiServer::start(&[set("logs", "logs:1", &json!({})), canary], |_| {});
     let (run, images) = inject(&server, "", &[app()], &[]);
     assert_eq!((run.code, images), (0, vec!["canary:1".to_owned()]), "{}", run.err);
 }
@@ -525,7 +521,7 @@ const BY_WEBHOOK: &str = "excluded by MutatingWebhookConfiguration pillion (webh
 fn a_pod_that_the_webhooks_exclude_is_not_asked_about(#[case] pod: Value, #[case] says: &str) {
     // The sidecar's account is missing, so the policy would refuse the Pod.
     let logs = set("logs", "logs:1", &json!({"serviceAccountName": "logs"}));
-    let server = ApiServer::start(contents(&[logs, webhook_configuration(), namespace("a")]));
+    let server = ApiServer::start(&[logs, webhook_configuration(), namespace("a")], |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), GATE).unwrap();
@@ -560,7 +556,7 @@ fn without_webhooks_each_pod_is_judged_with_a_note(
     #[case] note: &str,
 ) {
     let objects = [&[set("logs", "logs:1", &json!({}))], more].concat();
-    let server = ApiServer::start(Contents { forbidden, ..contents(&objects) });
+    let server = ApiServer::start(&objects, forbidding(forbidden));
     let (run, images) = inject(&server, "", &[app_with("/metadata/namespace", "kube-system")], &[]);
     assert_eq!((run.code, images), (0, vec!["logs:1".to_owned()]), "{}", run.err);
     assert!(run.err.contains(note), "{}", run.err);
@@ -591,7 +587,7 @@ fn the_settings_are_those_of_the_installation_unless_others_are_given() {
     // Only with the gate of the installation does the missing account count.
     let logs = set("logs", "logs:1", &json!({"serviceAccountName": "logs"}));
     let objects = [&[logs][..], &installed(GATE)].concat();
-    let server = ApiServer::start(contents(&objects));
+    let server = ApiServer::start(&objects, |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     fs::write(folder.path().join("settings.yaml"), "{}\n").unwrap();
@@ -610,7 +606,7 @@ fn the_settings_are_those_of_the_installation_unless_others_are_given() {
 
 #[test]
 fn without_an_installation_the_default_settings_count() {
-    let server = ApiServer::start(contents(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))]));
+    let server = ApiServer::start(&[set("logs", "logs:1", &json!({"serviceAccountName": "logs"}))], |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let run = run(folder.path(), &["explain", "-", "--cluster"], &[app()]);

@@ -3,9 +3,9 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::cluster::{contents, run};
+use crate::cluster::run;
 use crate::support::Run;
-use crate::support::api_server::{ApiServer, Contents};
+use crate::support::api_server::{ApiServer, forbidding};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -65,7 +65,7 @@ fn checked(mode: &str, objects: &[Value], args: &[&str]) -> (Run, Vec<String>) {
         namespace("other", "b"),
         namespace("kube-system", "a"),
     ];
-    let server = ApiServer::start(contents(&[&fixed, objects].concat()));
+    let server = ApiServer::start(&[&fixed, objects].concat(), |_| {});
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let run = run(folder.path(), &[&["check", "--cluster", "-o", "json"], args].concat(), &[]);
@@ -193,8 +193,7 @@ fn esc8_the_warning_can_be_turned_off() {
 fn esc8_a_missing_right_is_told() {
     let objects = bound(Some("shop"), &[rule(&["pods/exec"], &["create"], &[])], &jane());
     let fixed = [set("Isolate"), namespace("shop", "a")];
-    let contents = Contents { forbidden: &["/clusterrolebindings"], ..contents(&[&fixed[..], &objects].concat()) };
-    let server = ApiServer::start(contents);
+    let server = ApiServer::start(&[&fixed[..], &objects].concat(), forbidding(&["/clusterrolebindings"]));
     let folder = tempfile::tempdir().unwrap();
     server.kubeconfig(folder.path());
     let run = run(folder.path(), &["check", "--cluster"], &[]);

@@ -9,7 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::Run;
-use crate::support::api_server::{ApiServer, Contents, write_kubeconfig};
+use crate::support::api_server::{ApiServer, ServerState, forbidding, write_kubeconfig};
 
 /// Runs the command line with the kubeconfig of a server.
 fn run(server: &ApiServer, args: &[&str]) -> Run {
@@ -130,10 +130,6 @@ fn budget(name: &str) -> Value {
     })
 }
 
-fn serving(objects: Vec<Value>) -> Contents {
-    Contents { objects, has_definition: true, ..Contents::default() }
-}
-
 fn all() -> Vec<Value> {
     let counters = json!({
         "observedGeneration": 3, "matchedPods": 4, "updatedPods": 2, "readyPods": 4, "updatedReadyPods": 2,
@@ -163,7 +159,7 @@ fn all() -> Vec<Value> {
 
 #[test]
 fn sidecar_sets_are_rows() {
-    let server = ApiServer::start(serving(all()));
+    let server = ApiServer::start(&all(), |_| {});
     let plain = run(&server, &["status"]);
     let others: Vec<String> = server.requests().into_iter().filter(|it| !it.contains("/sidecarsets")).collect();
     assert_eq!(others, [""; 0], "the rows need no right but that to SidecarSets");
@@ -178,7 +174,7 @@ fn a_cluster_may_serve_only_the_new_version_of_sidecar_sets() {
         "apiVersion": "apps.kruise.io/v1beta1", "status": status(3, "Complete", "Ready", [5, 5, 5])
     });
     let new = set("logs", &new);
-    let server = ApiServer::start(Contents { objects: vec![new], ..Contents::default() });
+    let server = ApiServer::start(&[new], |_| {});
     let run_of = |args: &[&str]| run(&server, args);
     assert_eq!(run_of(&["status", "-o", "name"]).out, "sidecarset.apps.kruise.io/logs\n");
     let one = run_of(&["rollout", "status", "sidecarset/logs"]);
@@ -192,7 +188,7 @@ fn a_cluster_may_serve_only_the_new_version_of_sidecar_sets() {
 fn one_sidecar_set_is_shown_in_full() {
     let mut objects = objects();
     objects.push(budget("web"));
-    let server = ApiServer::start(serving(objects));
+    let server = ApiServer::start(&objects, |_| {});
     let run_of = |args: &[&str]| run(&server, args);
     let text = run_of(&["status", "logs"]);
     insta::assert_snapshot!(text.out);
@@ -209,7 +205,7 @@ fn roll66_pods_are_held_by_several_budgets_and_evicted_otherwise() {
     objects[0]["metadata"]["annotations"]["pillion.dev/upgrade-policy"] = "Recreate".into();
     objects[0]["spec"]["updateStrategy"] = json!({"maxUnavailable": "100%"});
     objects.extend([budget("one"), budget("two")]);
-    let report = run(&ApiServer::start(serving(objects)), &["status", "logs", "-o", "json"]).json();
+    let report = run(&ApiServer::start(&objects, |_| {}), &["status", "logs", "-o", "json"]).json();
     let held = report["held"].as_array().unwrap();
     assert_eq!(held.len(), 1, "{held:#?}");
     assert_eq!((&held[0]["name"], &held[0]["budgets"]), (&json!("web-1"), &json!(["one", "two"])));
@@ -226,7 +222,7 @@ fn roll66_pods_are_held_by_several_budgets_and_evicted_otherwise() {
 fn roll62_the_revision_of_the_status_is_in_force() {
     let mut objects = objects();
     objects[0]["status"]["latestRevision"] = "logs-a".into();
-    let server = ApiServer::start(serving(objects));
+    let server = ApiServer::start(&objects, |_| {});
     let report = run(&server, &["status", "logs", "-o", "json"]).json();
     let in_force = &report["podsByRevision"][0];
     assert_eq!(
@@ -242,7 +238,7 @@ fn roll62_the_revision_of_the_status_is_in_force() {
 fn the_pods_of_one_namespace_count() {
     let mut objects = objects();
     objects.push(set("other", &json!({"spec": {"selector": {"matchLabels": {"app": "api"}}}})));
-    let server = ApiServer::start(serving(objects));
+    let server = ApiServer::start(&objects, |_| {});
     let json = run(&server, &["status", "-n", "bank", "-o", "json"]).json();
     let sets = json["sidecarSets"].as_array().unwrap();
     assert_eq!(sets.len(), 1, "only those with Pods there: {json:#}");
@@ -257,7 +253,7 @@ fn the_pods_of_one_namespace_count() {
 
 #[test]
 fn an_empty_cluster_has_nothing_to_show() {
-    let server = ApiServer::start(serving(Vec::new()));
+    let server = ApiServer::start(&[], |_| {});
     let run_of = |args: &[&str]| run(&server, args);
     let none = run_of(&["status"]);
     assert_eq!((none.code, none.out.as_str(), none.err.as_str()), (0, "", "no SidecarSets found\n"));
@@ -271,7 +267,7 @@ fn an_empty_cluster_has_nothing_to_show() {
 
 #[test]
 fn a_cluster_without_the_definition_says_so() {
-    let server = ApiServer::start(Contents::default());
+    let server = ApiServer::start(&[], |state| state.has_no_definition = true);
     for args in [&["status"][..], &["status", "logs"], &["rollout", "status", "logs"], &["rollout", "history", "logs"]]
     {
         let run = run(&server, args);
@@ -319,14 +315,14 @@ fn a_deployment_that_no_administrator_has_installed_does_not_count(#[case] subje
     for object in objects.iter_mut().filter(|object| object["kind"] == "ClusterRoleBinding") {
         object["subjects"] = json!([subject]);
     }
-    let server = ApiServer::start(serving(objects));
+    let server = ApiServer::start(&objects, |_| {});
     let history = run(&server, &["rollout", "history", "logs"]);
     assert!(history.err.contains("no revisions in namespace \"kruise-system\""), "{}", history.err);
 }
 
 #[test]
 fn revisions_are_found_where_the_installation_keeps_them() {
-    let server = ApiServer::start(serving(installed_in_ops()));
+    let server = ApiServer::start(&installed_in_ops(), |_| {});
     let history = run(&server, &["rollout", "history", "logs", "-o", "json"]);
     assert_eq!((history.code, history.err.as_str()), (0, ""));
     assert_eq!(history.json()["revisions"].as_array().unwrap().len(), 3);
@@ -350,7 +346,7 @@ fn revisions_are_found_where_the_installation_keeps_them() {
 #[case::who_installed_it(&["/clusterrolebindings"])]
 fn without_the_right_to_read_the_installation_the_default_counts(#[case] forbidden: &'static [&'static str]) {
     let objects = [objects(), installed_in_ops()].concat();
-    let server = ApiServer::start(Contents { forbidden, ..serving(objects) });
+    let server = ApiServer::start(&objects, forbidding(forbidden));
     let history = run(&server, &["rollout", "history", "logs", "-o", "json"]);
     assert_eq!((history.code, history.json()["revisions"].as_array().unwrap().len()), (0, 3), "{}", history.err);
     let says = "note: the settings of the installation are not known, so its system namespace is taken for kruise-system, the \
@@ -374,7 +370,7 @@ fn two_installations_with_other_settings_are_named() {
     objects.extend(others);
     let last = objects.iter_mut().rfind(|object| object["kind"] == "ConfigMap").unwrap();
     last["data"]["settings.yaml"] = "systemNamespace: elsewhere\n".into();
-    let server = ApiServer::start(serving(objects));
+    let server = ApiServer::start(&objects, |_| {});
     let history = run(&server, &["rollout", "history", "logs"]);
     let says = "error: Pillion is installed more than once, with different settings: ConfigMap sidecars/c-settings, ConfigMap \
                 other/c-settings; --settings or --system-namespace says which ones count\n";
@@ -389,7 +385,7 @@ fn two_installations_with_other_settings_are_named() {
 #[case::pods(&["pods"], &["status", "logs"], "\"list\" on pods, in a Role or a ClusterRole; -n asks for the Pods of one")]
 #[case::revisions(&["controllerrevisions"], &["rollout", "history", "logs"], "\"list\" on controllerrevisions.apps")]
 fn a_missing_right_is_named(#[case] forbidden: &'static [&'static str], #[case] args: &[&str], #[case] expected: &str) {
-    let server = ApiServer::start(Contents { forbidden, ..serving(objects()) });
+    let server = ApiServer::start(&objects(), forbidding(forbidden));
     let run = run(&server, args);
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(run.err.contains(expected), "{}", run.err);
@@ -398,7 +394,7 @@ fn a_missing_right_is_named(#[case] forbidden: &'static [&'static str], #[case] 
 #[test]
 fn parts_without_a_right_are_left_out_with_a_warning() {
     let forbidden = &["controllerrevisions", "poddisruptionbudgets"];
-    let server = ApiServer::start(Contents { forbidden, ..serving(objects()) });
+    let server = ApiServer::start(&objects(), forbidding(forbidden));
     let run_of = run(&server, &["status", "logs", "-o", "json"]);
     let report = run_of.json();
     assert_eq!((run_of.code, report.get("differences"), report.get("held")), (0, None, None));
@@ -407,7 +403,7 @@ fn parts_without_a_right_are_left_out_with_a_warning() {
         assert!(run_of.err.contains(resource), "{}", run_of.err);
     }
     let forbidden = &["pods"];
-    let server = ApiServer::start(Contents { forbidden, ..serving(objects()) });
+    let server = ApiServer::start(&objects(), forbidding(forbidden));
     let history = run(&server, &["rollout", "history", "logs", "-o", "json"]);
     assert_eq!((history.code, history.json()["revisions"][0].get("pods")), (0, None));
     assert!(history.err.contains("the Pods that use a revision are not counted"), "{}", history.err);
@@ -415,7 +411,7 @@ fn parts_without_a_right_are_left_out_with_a_warning() {
 
 #[test]
 fn revisions_are_listed_restored_and_compared() {
-    let server = ApiServer::start(serving(objects()));
+    let server = ApiServer::start(&objects(), |_| {});
     let history = |more: &[&str]| run(&server, &[&["rollout", "history", "logs"], more].concat());
     let texts =
         [&[][..], &["--revision", "1"], &["--diff", "1", "3"], &["--diff", "1", "3", "-o", "yaml"]].map(history);
@@ -437,26 +433,29 @@ fn revisions_are_listed_restored_and_compared() {
 #[case::paused(status(3, "Paused", "", [5, 1, 5]), 0, "waits: Paused")]
 #[case::an_older_generation(status(2, "Complete", "Ready", [5, 5, 5]), 0, "waits: NotObserved")]
 fn a_single_look_tells_how_far_a_rollout_is(#[case] status: Value, #[case] code: i32, #[case] says: &str) {
-    let server = ApiServer::start(serving(vec![set("logs", &json!({"status": status}))]));
+    let server = ApiServer::start(&[set("logs", &json!({"status": status}))], |_| {});
     let run = run(&server, &["rollout", "status", "logs", "--watch=false"]);
     assert_eq!((run.code, run.err.as_str()), (code, ""));
     assert!(run.out.contains(says), "{}", run.out);
 }
 
-/// A watch that ends, and an event that says nothing new.
-fn watched(events: &[(&str, Value)]) -> Contents {
+/// Returns a server with watches that end, and this edit of it.
+fn watched(events: &[(&str, Value)], edit: impl FnOnce(&mut ServerState)) -> ApiServer {
     let first = set("logs", &json!({"status": status(3, "RollingOut", "Reconciling", [5, 1, 5])}));
     let events = events.iter().map(|(type_, status)| {
         json!({"type": type_, "object": set("logs", &json!({"metadata": {"resourceVersion": "8"}, "status": status}))})
     });
-    Contents { events: events.collect(), ..serving(vec![first]) }
+    ApiServer::start(&[first], |state| {
+        state.events.extend(events);
+        edit(state);
+    })
 }
 
 #[rstest]
 #[case::done(&[("MODIFIED", status(3, "RollingOut", "Reconciling", [5, 4, 5])), ("MODIFIED", status(3, "Complete", "Ready", [5, 5, 5]))], 0, "is rolled out")]
 #[case::stalled(&[("MODIFIED", status(3, "NotUpgradablePods", "Stalled", [5, 4, 5]))], 1, "is stalled")]
 fn waiting_ends_when_the_rollout_does(#[case] events: &[(&str, Value)], #[case] code: i32, #[case] says: &str) {
-    let server = ApiServer::start(watched(events));
+    let server = watched(events, |_| {});
     let run = run(&server, &["rollout", "status", "logs"]);
     assert_eq!(run.code, code, "{}{}", run.out, run.err);
     assert!(run.out.contains(says), "{}", run.out);
@@ -468,7 +467,7 @@ fn waiting_ends_when_the_rollout_does(#[case] events: &[(&str, Value)], #[case] 
 #[test]
 fn a_lost_connection_is_made_again() {
     let events = [("MODIFIED", status(3, "Complete", "Ready", [5, 5, 5]))];
-    let server = ApiServer::start(Contents { failing_watches: 1.into(), ..watched(&events) });
+    let server = watched(&events, |state| state.refused_once.push(("WATCH", 500, "etcd is gone")));
     let run = run(&server, &["rollout", "status", "logs"]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     let says = "warning: the cluster could not watch SidecarSets: etcd is gone; trying again\n";
@@ -477,7 +476,7 @@ fn a_lost_connection_is_made_again() {
 
 #[test]
 fn a_deleted_sidecar_set_ends_the_waiting() {
-    let server = ApiServer::start(watched(&[("DELETED", status(3, "RollingOut", "Reconciling", [5, 4, 5]))]));
+    let server = watched(&[("DELETED", status(3, "RollingOut", "Reconciling", [5, 4, 5]))], |_| {});
     let run = run(&server, &["rollout", "status", "logs"]);
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     assert!(run.err.ends_with("error: SidecarSet \"logs\" was deleted\n"), "{}", run.err);
@@ -486,7 +485,7 @@ fn a_deleted_sidecar_set_ends_the_waiting() {
 /// The watches end again and again, and the command begins new ones.
 #[test]
 fn waiting_ends_when_the_time_is_over() {
-    let server = ApiServer::start(watched(&[("MODIFIED", status(3, "RollingOut", "Reconciling", [5, 2, 5]))]));
+    let server = watched(&[("MODIFIED", status(3, "RollingOut", "Reconciling", [5, 2, 5]))], |_| {});
     let run = run(&server, &["rollout", "status", "logs", "--timeout", "3s"]);
     assert_eq!((run.code, run.out.as_str()), (1, ""));
     let says = "error: the time is over; SidecarSet \"logs\": RollingOut: 2 of 5 Pods are updated\n";
@@ -498,7 +497,7 @@ fn waiting_ends_when_the_time_is_over() {
 #[test]
 fn names_of_the_cluster_are_completed() {
     let folder = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(serving(objects()));
+    let server = ApiServer::start(&objects(), |_| {});
     server.kubeconfig(folder.path());
     let link = folder.path().join("kubectl_complete-pillion");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pillion"), &link).unwrap();
@@ -520,7 +519,7 @@ fn names_of_the_cluster_are_completed() {
 #[test]
 fn bash_completes_names_with_the_script() {
     let folder = tempfile::tempdir().unwrap();
-    let server = ApiServer::start(serving(objects()));
+    let server = ApiServer::start(&objects(), |_| {});
     server.kubeconfig(folder.path());
     let binary = Path::new(env!("CARGO_BIN_EXE_pillion")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());

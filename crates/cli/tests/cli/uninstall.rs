@@ -1,100 +1,25 @@
 //! `pillion uninstall` and `pillion probe` in front of an API server that has one definition of SidecarSets.
 //! `cluster::uninstall` runs them on a real one.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use pillion_install::rendering::crd::{self, Conversion};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::api_server::write_kubeconfig;
-use crate::support::{http, pillion};
+use crate::support::api_server::{ApiServer, ServerState};
+use crate::support::pillion;
 
-/// What the API server has, and how it answers.
-#[derive(Clone, Default)]
-struct ClusterState {
-    definition: Option<Value>,
-    /// How many patches are refused because the definition has changed.
-    conflicts: usize,
-    /// The sidecar that new Pods get, and the refusals before that.
-    sidecar: Option<&'static str>,
-    refusals: Vec<&'static str>,
-    /// The method that is forbidden.
-    forbidden: &'static str,
-    requests: Vec<String>,
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sidecarsets.apps.kruise.io";
+
+/// Runs the command. Returns its exit code and its output.
+fn run(server: &ApiServer, args: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    server.kubeconfig(folder.path());
+    let run = pillion(folder.path(), &[args, &["--kubeconfig", "kubeconfig"]].concat(), "");
+    (run.code, run.out, run.err)
 }
 
-struct ApiServer {
-    state: Arc<Mutex<ClusterState>>,
-    folder: tempfile::TempDir,
-}
-
-impl ApiServer {
-    fn start(state: ClusterState) -> Self {
-        let state = Arc::new(Mutex::new(state));
-        let shared = Arc::clone(&state);
-        let address = http::start(move |request, body| answer(&mut shared.lock(), request, body));
-        let folder = tempfile::tempdir().unwrap();
-        write_kubeconfig(folder.path(), &address);
-        Self { state, folder }
-    }
-
-    /// Runs the command. Returns its exit code and its output.
-    fn run(&self, args: &[&str]) -> (i32, String, String) {
-        let run = pillion(self.folder.path(), &[args, &["--kubeconfig", "kubeconfig"]].concat(), "");
-        (run.code, run.out, run.err)
-    }
-
-    fn uninstall(&self) -> (i32, String, String) {
-        self.run(&["uninstall", "--without", "merged-objects,own-objects"])
-    }
-
-    fn patches(&self) -> usize {
-        self.state.lock().requests.iter().filter(|request| request.starts_with("PATCH")).count()
-    }
-}
-
-fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
-    let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
-    (code, status)
-}
-
-fn answer(state: &mut ClusterState, request: &str, body: &[u8]) -> (u16, Value) {
-    let method = request.split(' ').next().unwrap();
-    state.requests.push(request.to_owned());
-    if method == state.forbidden {
-        return refused(403, "Forbidden", "no");
-    }
-    if method == "POST" {
-        assert!(request.contains("/namespaces/shop/pods?") && request.contains("dryRun=All"), "{request}");
-        if let Some(message) = state.refusals.pop() {
-            return refused(403, "Forbidden", message);
-        }
-        let mut pod: Value = serde_json::from_slice(body).unwrap();
-        assert_eq!(pod["metadata"]["labels"], json!({"app": "web"}));
-        if let Some(name) = state.sidecar {
-            pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": name}));
-        }
-        return (201, pod);
-    }
-    let Some(definition) = &mut state.definition else { return refused(404, "NotFound", "not found") };
-    if method == "PATCH" {
-        let patch: json_patch::Patch = serde_json::from_slice(body).unwrap();
-        if state.conflicts > 0 {
-            state.conflicts -= 1;
-            return refused(409, "Conflict", "the object has been modified");
-        }
-        json_patch::patch(definition, &patch).unwrap();
-        let version: u64 = definition["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-        definition["metadata"]["resourceVersion"] = (version + 1).to_string().into();
-        let managed = definition["metadata"]["managedFields"].as_array_mut().unwrap();
-        // The API server notes the owner of what a patch changes; a patch of the notes alone changes nothing.
-        if !String::from_utf8_lossy(body).contains("managedFields") {
-            managed.push(json!({"manager": "pillion-uninstall", "operation": "Update"}));
-        }
-    }
-    (200, definition.clone())
+fn uninstall(server: &ApiServer) -> (i32, String, String) {
+    run(server, &["uninstall", "--without", "merged-objects,own-objects"])
 }
 
 fn definition(service: &str, namespace: &str) -> Value {
@@ -105,31 +30,32 @@ fn definition(service: &str, namespace: &str) -> Value {
     object
 }
 
-fn ours() -> ClusterState {
-    ClusterState { definition: Some(definition("pillion", "pillion-system")), ..ClusterState::default() }
+/// Returns a server with the definition of our own installation.
+fn ours(edit: impl FnOnce(&mut ServerState)) -> ApiServer {
+    ApiServer::start(&[definition("pillion", "pillion-system")], edit)
 }
 
 #[test]
 fn the_conversion_of_an_own_server_ends_and_the_command_owns_nothing() {
-    let server = ApiServer::start(ours());
-    let (code, out, err) = server.uninstall();
+    let server = ours(|_| {});
+    let (code, out, err) = uninstall(&server);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("no longer calls the Service pillion-system/pillion for conversion"), "{out}");
-    let after = server.state.lock().definition.clone().unwrap();
+    let after = server.object(DEFINITION);
     let wanted = crd::document("pillion", &Conversion::None, &Value::Null).object;
     assert_eq!(json_patch::diff(&after["spec"], &wanted["spec"]).to_string(), "[]");
     assert_eq!(after["metadata"]["managedFields"], json!([{"manager": "helm", "operation": "Apply"}]));
-    assert_eq!(server.patches(), 2);
+    assert_eq!(server.writes().len(), 2);
 
-    let (code, out, _) = server.uninstall();
+    let (code, out, _) = uninstall(&server);
     assert!(code == 0 && out.contains("left as it is: it has no conversion webhook"), "{out}");
-    assert_eq!(server.patches(), 2, "doing it again writes nothing");
+    assert_eq!(server.writes().len(), 2, "doing it again writes nothing");
 }
 
 #[test]
 fn a_cluster_without_the_definition_has_nothing_to_do() {
-    let server = ApiServer::start(ClusterState::default());
-    let (code, out, err) = server.uninstall();
+    let server = ApiServer::start(&[], |_| {});
+    let (code, out, err) = uninstall(&server);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(out, "CustomResourceDefinition sidecarsets.apps.kruise.io: not there\n");
 }
@@ -137,21 +63,20 @@ fn a_cluster_without_the_definition_has_nothing_to_do() {
 #[test]
 fn the_definition_of_openkruise_stays() {
     let definition = definition("kruise-webhook-service", "kruise-system");
-    let server = ApiServer::start(ClusterState { definition: Some(definition.clone()), ..ClusterState::default() });
-    let (code, out, _) = server.uninstall();
+    let server = ApiServer::start(std::slice::from_ref(&definition), |_| {});
+    let (code, out, _) = uninstall(&server);
     let said = "left as it is: its conversion webhook calls the Service kruise-system/kruise-webhook-service, not the Service pillion-system/pillion";
     assert!(code == 0 && out.contains(said), "{out}");
-    assert_eq!(server.state.lock().definition, Some(definition));
-    assert_eq!(server.patches(), 0);
+    assert_eq!(server.object(DEFINITION), definition);
+    assert_eq!(server.writes().len(), 0);
 }
 
 #[test]
 fn another_installation_is_named_by_its_service() {
-    let server =
-        ApiServer::start(ClusterState { definition: Some(definition("sidecars", "other")), ..ClusterState::default() });
+    let server = ApiServer::start(&[definition("sidecars", "other")], |_| {});
     let named =
         ["uninstall", "--without", "merged-objects,own-objects", "--service-name", "sidecars", "--namespace", "other"];
-    let (code, out, _) = server.run(&named);
+    let (code, out, _) = run(&server, &named);
     assert!(code == 0 && out.contains("no longer calls the Service other/sidecars"), "{out}");
 }
 
@@ -159,19 +84,21 @@ fn another_installation_is_named_by_its_service() {
 #[case::for_a_while(3, 0)]
 #[case::all_the_time(1000, 2)]
 fn a_definition_that_others_change_is_read_again(#[case] conflicts: usize, #[case] code: i32) {
-    let server = ApiServer::start(ClusterState { conflicts, ..ours() });
-    let (found, _, err) = server.uninstall();
+    let server = ours(|state| {
+        state.refused_once.extend(vec![("PATCH", 409, "the object has been modified"); conflicts]);
+    });
+    let (found, _, err) = uninstall(&server);
     assert_eq!(found, code, "{err}");
     assert_eq!(err.contains("was changed at the same time"), code != 0, "{err}");
-    assert!(server.patches() < 20);
+    assert!(server.writes().len() < 20);
 }
 
 #[rstest]
 #[case::get("GET", "the verb \"get\" on customresourcedefinitions.apiextensions.k8s.io")]
 #[case::patch("PATCH", "the verb \"patch\" on customresourcedefinitions.apiextensions.k8s.io")]
 fn a_missing_right_is_named(#[case] forbidden: &'static str, #[case] said: &str) {
-    let server = ApiServer::start(ClusterState { forbidden, ..ours() });
-    let (code, out, err) = server.uninstall();
+    let server = ours(|state| state.refused.push((forbidden, 403, "no")));
+    let (code, out, err) = uninstall(&server);
     assert!(code == 2 && out.is_empty() && err.contains(said), "{err}");
 }
 
@@ -179,8 +106,8 @@ fn a_missing_right_is_named(#[case] forbidden: &'static str, #[case] said: &str)
 #[test]
 fn each_part_is_done_for_itself() {
     // The server has no lists, so that merged objects cannot be read.
-    let server = ApiServer::start(ours());
-    let (code, out, err) = server.run(&["uninstall"]);
+    let server = ours(|_| {});
+    let (code, out, err) = run(&server, &["uninstall"]);
     assert!(code == 2 && out.contains("no longer calls") && err.contains("merged objects: "), "{out}{err}");
 }
 
@@ -197,9 +124,23 @@ fn a_probe_tells_whether_a_pod_gets_its_sidecar(
     #[case] code: i32,
     #[case] said: &str,
 ) {
-    let server = ApiServer::start(ClusterState { sidecar, refusals: refusals.to_vec(), ..ClusterState::default() });
+    let server = ApiServer::start(&[], |state| {
+        state.sidecar = sidecar;
+        state.refused_once.extend(refusals.iter().map(|message| ("POST", 403, *message)));
+    });
     let probe = ["probe", "log-agent", "--namespace", "shop", "--label", "app=web", "--timeout", "3s"];
-    let (found, out, err) = server.run(&probe);
+    let (found, out, err) = run(&server, &probe);
     assert_eq!(found, code, "{out}{err}");
     assert!([out, err].concat().contains(said), "{said}");
+    let created = server.writes();
+    assert!(!created.is_empty());
+    for request in created {
+        assert!(
+            request.starts_with("POST /api/v1/namespaces/shop/pods?") && request.contains("dryRun=All"),
+            "{request}"
+        );
+        let (_, pod) = request.split_once(" {").unwrap();
+        let pod: Value = serde_json::from_str(&format!("{{{pod}")).unwrap();
+        assert_eq!(pod["metadata"]["labels"], json!({"app": "web"}));
+    }
 }

@@ -1,58 +1,18 @@
 //! `Live` against an HTTP server with a few objects on a loopback address.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 
+use pillion_testkit::http;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::{ResourceAttributes, get_request};
 
-/// Returns `(status, body)` for a request line and a body.
-type Handler = dyn Fn(&str, &Value) -> (u16, Value) + Send + Sync;
-
 /// A cluster whose API server answers with `handler`.
 fn cluster(handler: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static) -> Live {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let handler: Arc<Handler> = Arc::new(handler);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let handler = Arc::clone(&handler);
-            std::thread::spawn(move || serve(stream.unwrap(), handler.as_ref()));
-        }
-    });
+    let address = http::start(move |request, body| handler(request, &serde_json::from_slice(body).unwrap_or_default()));
     Live::new(Config::new(format!("http://{address}").parse().unwrap())).unwrap()
-}
-
-fn serve(stream: TcpStream, handler: &Handler) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut stream = stream;
-    loop {
-        let mut first = String::new();
-        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
-        let mut length = 0;
-        loop {
-            let mut header = String::new();
-            reader.read_line(&mut header).ok()?;
-            let Some((name, value)) = header.split_once(':') else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().ok()?;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let request = first.trim_end().trim_end_matches(" HTTP/1.1");
-        let (status, answer) = handler(request, &serde_json::from_slice(&body).unwrap_or_default());
-        let answer = answer.to_string();
-        write!(
-            stream,
-            "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{answer}",
-            answer.len()
-        )
-        .ok()?;
-    }
 }
 
 fn api(request: &str, body: &Value) -> (u16, Value) {

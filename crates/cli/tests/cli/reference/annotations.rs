@@ -15,7 +15,7 @@ use crate::support::files::{root, text};
 const KEYS: &str = "crates/cli/tests/cli/reference/keys.yaml";
 
 /// Crates that are no part of what runs in a cluster.
-const OTHER_CRATES: [&str; 5] = ["accept-everything", "bench", "fuzz", "testenv", "testkit"];
+const OTHER_CRATES: [&str; 6] = ["accept-everything", "bench", "fuzz", "stress", "testenv", "testkit"];
 
 /// The beginnings of several keys, by which the sources recognise them.
 const PREFIXES: [&str; 5] =

@@ -8,7 +8,7 @@ use pillion_cluster::NO_DEFINITION;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::writable::{ApiServer, ServerState};
+use crate::support::api_server::{ApiServer, ServerState};
 use crate::support::{self, Run};
 
 /// The path of the SidecarSet.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{run, set};
-use crate::support::writable::ApiServer;
+use crate::support::api_server::ApiServer;
 
 /// The webhooks of an installation.
 fn webhooks() -> Value {

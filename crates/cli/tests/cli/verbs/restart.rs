@@ -9,7 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{SET, run, set};
-use crate::support::writable::{ApiServer, NOW, ServerState};
+use crate::support::api_server::{ApiServer, NOW, ServerState};
 
 const RESTARTED_AT: &str = "pillion.dev/restarted-at";
 

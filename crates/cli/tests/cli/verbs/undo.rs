@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{SET, run, set};
-use crate::support::writable::ApiServer;
+use crate::support::api_server::ApiServer;
 
 /// Returns a stored revision of the SidecarSet.
 pub fn revision(number: i64, image: &str) -> Value {
