@@ -66,11 +66,12 @@ mod tests {
     use anyhow::bail;
 
     use super::*;
+    use crate::WARNING;
 
     #[test]
     fn both_streams_are_kept_without_colours() {
         let run = run(|terminal| {
-            writeln!(terminal.out(), "{}/a.yaml: {}fine", "/tmp/x", crate::WARNING)?;
+            writeln!(terminal.out(), "/tmp/x/a.yaml: {WARNING}fine{WARNING:#}")?;
             terminal.warn("but");
             Ok(Status::Refused)
         });

@@ -3,10 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the root of the repository.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+pub use pillion_samples::repository::root;
 
 /// Returns all files below a folder that have this extension.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {

@@ -43,7 +43,7 @@ fn w5_consequences_are_warnings_at_their_place() {
 #[case::w1_is_warned_of("", 0, "warning")]
 #[case::w1_is_refused("shoots: {enabled: true, migration: Deny}\n", 1, "error")]
 #[case::w1_is_refused_where_the_rules_are_off("shoots: {migration: Deny}\n", 1, "error")]
-fn a_shoot_is_judged_against_the_one_before(#[case] settings: &str, #[case] code: i32, #[case] severity: &str) {
+fn a_shoot_is_judged_against_the_one_before(#[case] settings: &str, #[case] code: u8, #[case] severity: &str) {
     let here = folder(&[
         ("old.yaml", &shoot(SOUND)),
         ("new.yaml", &shoot(&SOUND.replace("//a.", "//b."))),

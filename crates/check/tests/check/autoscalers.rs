@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::support::{Answer, check, folder, json_set};
+use super::support::{Run, check, folder, json_set};
 
 const LIMITED: &str = r#"{"limits": {"cpu": "1"}}"#;
 
@@ -47,7 +47,7 @@ fn agent(resources: &str) -> Value {
 }
 
 /// Returns the answer of `check` about these objects.
-fn checked(objects: &[&Value], args: &[&str]) -> Answer {
+fn checked(objects: &[&Value], args: &[&str]) -> Run {
     let texts: Vec<String> = objects.iter().map(ToString::to_string).collect();
     let here = folder(&[("all.yaml", &texts.join("\n---\n"))]);
     check(here.path(), &[&["all.yaml"], args].concat(), "")
@@ -253,7 +253,7 @@ fn a_rule_with_an_id_can_be_turned_off(#[case] args: &[&str], #[case] expected: 
         [("text", ["warning[", "]: "]), ("github", [" [", "]\n"]), ("sarif", ["\"ruleId\": \"", "\""])]
     {
         let answer = checked(&objects, &[args, &["-o", format, "--warnings-as-errors"]].concat());
-        assert_eq!(answer.code, i32::from(!expected.is_empty()), "{}", answer.out);
+        assert_eq!(answer.code, u8::from(!expected.is_empty()), "{}", answer.out);
         for rule in ["missing-request", "resource-quota", "local-volume"] {
             let count = answer.out.matches(&around.join(rule)).count();
             assert_eq!(count, usize::from(expected.contains(&rule)), "{format} {rule}: {}", answer.out);

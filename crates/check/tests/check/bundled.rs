@@ -1,10 +1,10 @@
 //! SidecarSets in settings: as manifests, which a policy server copies for each request, or compiled.
 
-use assert_cmd::Command;
+use pillion_install::bundling::bundled;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::support::{check, folder, found, json_set, set};
+use super::support::{agent, check, folder, found, json_set, lines, set};
 
 /// Returns a policy with these settings, one line of JSON. `spec` is YAML.
 fn policy(spec: &str, settings: &Value) -> String {
@@ -33,19 +33,18 @@ fn agents(count: usize) -> Value {
     (0..count).map(agent).collect()
 }
 
-/// Compiles the SidecarSets of settings.
+/// Compiles the SidecarSets of settings, as `pillion bundle` does.
 fn compiled(settings: &Value) -> Value {
-    let here = folder(&[("settings.json", &settings.to_string())]);
-    let mut command = Command::cargo_bin("pillion").unwrap();
-    let arguments = ["bundle", "--settings", "settings.json", "-o", "json"];
-    let output = command.current_dir(here.path()).args(arguments).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    let assembled = pillion_install::settings::assemble(settings.clone(), &[]).value;
+    bundled(assembled).unwrap().unwrap().settings
 }
 
 #[test]
 fn manifests_in_a_policy_have_a_cost() {
     let settings = json!({"sidecarSets": agents(10)});
-    insta::assert_snapshot!(found(&policy(PODS, &settings)).join("\n"), @"warning 10:14 spec.settings.sidecarSets: the policy server copies 10 manifests with 10 KB for each request: a Pod takes about 1.2 times as long as with a bundle of them -> render the policy again with `pillion manifest kubewarden --settings FILE`, or use the settings of `pillion bundle --settings FILE -o yaml`");
+    let here = folder(&[("policy.yaml", &policy(PODS, &settings))]);
+    let found_in_file = lines(&check(here.path(), &["policy.yaml", "-o", "json"], "").out);
+    insta::assert_snapshot!(found_in_file.join("\n"), @"warning 10:14 spec.settings.sidecarSets: the policy server copies 10 manifests with 10 KB for each request: a Pod takes about 1.2 times as long as with a bundle of them -> render the policy again with `pillion manifest kubewarden --settings policy.yaml`, or use the settings of `pillion bundle --settings policy.yaml -o yaml`");
     assert_eq!(found(&policy(PODS, &compiled(&settings))), [""; 0]);
 }
 
@@ -113,7 +112,7 @@ fn a_finding_in_a_bundle_names_the_sidecar_set() {
 #[test]
 fn a_sidecar_set_beside_a_policy_that_has_it_compiled_is_injected() {
     let settings = compiled(&json!({"sidecarSets": [json_set("a", &json!({}))]}));
-    let here = folder(&[("policy.yaml", &policy(PODS, &settings)), ("a.yaml", &set("a", &super::support::agent("a")))]);
+    let here = folder(&[("policy.yaml", &policy(PODS, &settings)), ("a.yaml", &set("a", &agent("a")))]);
     let answer = check(here.path(), &["."], "");
     assert_eq!((answer.code, answer.out.as_str()), (0, ""), "{}", answer.err);
 }
