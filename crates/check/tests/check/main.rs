@@ -11,6 +11,7 @@ mod identities;
 mod kubewarden;
 mod own_account;
 mod policies;
+mod rendered;
 mod roles;
 mod shoots;
 mod support;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use rstest::rstest;
 
-use crate::support::tree::{files, root};
+use pillion_samples::repository::{files, root};
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -40,8 +40,13 @@ fn crates() -> Vec<(String, PathBuf)> {
 }
 
 /// The folders of integration tests.
-const INTEGRATION: [&str; 4] =
-    ["crates/check/tests/check", "crates/cli/tests/cli", "crates/host/tests/host", "crates/testenv/tests"];
+const INTEGRATION: [&str; 5] = [
+    "crates/check/tests/check",
+    "crates/cli/tests/cli",
+    "crates/host/tests/host",
+    "crates/install/tests/install",
+    "crates/testenv/tests",
+];
 
 /// Returns the paths of all tests, each the name that cargo uses behind the folder of the crate:
 /// `inject::matching::tests::match6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused`. The module

@@ -9,7 +9,7 @@ use std::fs;
 use rstest::rstest;
 use serde_json::json;
 
-use crate::support::tree::root;
+use pillion_samples::repository::root;
 
 use self::support::{agent, check, folder, set};
 

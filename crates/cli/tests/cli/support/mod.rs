@@ -4,10 +4,8 @@ pub mod api_server;
 pub mod files;
 pub mod http;
 pub mod injection;
-pub mod kustomize;
 pub mod policy;
 pub mod shell;
-pub mod tree;
 pub mod writable;
 
 use std::path::Path;

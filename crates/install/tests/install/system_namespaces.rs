@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use pillion_identity::rules::{Rules, SYSTEM_NAMESPACES};
 use pillion_install::rendering::answers::Part;
+use pillion_samples::repository::text;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::files::{objects, text};
-use crate::support::kustomize;
+use crate::kustomize::content as kustomize;
+use crate::support::objects;
 
 fn listed(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()

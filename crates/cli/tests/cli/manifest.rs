@@ -1,10 +1,12 @@
-//! `pillion manifest`, as users run it.
+//! `pillion manifest`, as users run it. What is rendered is tested in crates/install.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use rstest::rstest;
 
-use super::root;
+use crate::support::files::{objects, root, text};
 
 fn pillion(args: &[&str]) -> assert_cmd::Command {
     let mut command = assert_cmd::Command::cargo_bin("pillion").unwrap();
@@ -23,7 +25,7 @@ fn run(args: &[&str], stdin: &str) -> (i32, String, String) {
 fn stdout_is_data_and_stderr_says_what_it_is() {
     let (code, out, err) = run(&["kubewarden", "--settings", "-"], "sidecarSets: []\n");
     assert_eq!(code, 0);
-    assert_eq!(super::objects("out", &out).len(), 9);
+    assert_eq!(objects("out", &out).len(), 9);
     insta::assert_snapshot!(err, @r#"
       ClusterRole pillion
       ClusterRoleBinding pillion
@@ -43,8 +45,8 @@ fn stdout_is_data_and_stderr_says_what_it_is() {
 
 /// Returns the modules of the rendered policies, without adjacent duplicates.
 fn modules(out: &str) -> Vec<String> {
-    let objects = super::objects("out", out);
-    let modules = objects.iter().filter_map(|object| object.pointer("/spec/module")?.as_str().map(str::to_owned));
+    let rendered = objects("out", out);
+    let modules = rendered.iter().filter_map(|object| object.pointer("/spec/module")?.as_str().map(str::to_owned));
     let mut modules: Vec<String> = modules.collect();
     modules.dedup();
     modules
@@ -244,7 +246,7 @@ fn files_are_written_one_for_each_object_and_one_for_all_rights() {
     11-validating-webhooks.yaml
     ");
     let rights = fs::read_to_string(out.join("02-rbac.yaml")).unwrap();
-    assert_eq!(super::objects("rights", &rights).len(), 10);
+    assert_eq!(objects("rights", &rights).len(), 10);
 }
 
 /// Every form with every controller: the folder has the objects of stdout, and the message counts them.
@@ -259,15 +261,14 @@ fn a_folder_has_every_object(#[case] form: &[&str]) {
     let text = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
     let (code, out, err) = run(&form, text);
     assert_eq!(code, 0, "{err}");
-    let wanted = super::objects("out", &out);
+    let wanted = objects("out", &out);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let (code, _, err) = run(&[&form[..], &["--output-dir", path]].concat(), text);
     assert_eq!(code, 0, "{err}");
     let mut files: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let found: Vec<_> =
-        files.iter().flat_map(|file| super::objects("file", &fs::read_to_string(file).unwrap())).collect();
+    let found: Vec<_> = files.iter().flat_map(|file| objects("file", &fs::read_to_string(file).unwrap())).collect();
     let counted = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
     let says = format!("{} in {} in {path}\n", counted(wanted.len(), "object"), counted(files.len(), "file"));
     assert!(err.starts_with(&says), "{err}");
@@ -371,4 +372,42 @@ fn a_ca_is_encoded_as_it_stands() {
         out.contains("caBundle: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1Bbz0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="),
         "{out}"
     );
+}
+
+/// The folders of the repository with rendered policies. `PILLION_RENEW=1` rewrites them.
+#[rstest]
+#[case::deploy("deploy", "deploy/settings/settings.yaml", &["--any-sidecar-sets"])]
+#[case::the_example("examples/kubewarden/policies", "examples/kubewarden/settings.yaml", &[])]
+fn the_policies_of_the_repository_are_what_is_rendered(
+    #[case] place: &str,
+    #[case] settings: &str,
+    #[case] flags: &[&str],
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    assert_cmd::Command::cargo_bin("pillion")
+        .unwrap()
+        .current_dir(root())
+        .args(["manifest", "kubewarden", "--settings", settings])
+        .args(flags)
+        .args(["--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"])
+        .arg(&out)
+        .assert()
+        .success();
+    let names = |folder: &Path| -> BTreeSet<String> {
+        let paths = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    };
+    if std::env::var_os("PILLION_RENEW").is_some() {
+        fs::create_dir_all(root().join(place)).unwrap();
+        for name in names(&out) {
+            fs::copy(out.join(&name), root().join(place).join(&name)).unwrap();
+        }
+    }
+    assert_eq!(names(&root().join(place)), names(&out));
+    for name in names(&out) {
+        let rendered = fs::read_to_string(out.join(&name)).unwrap();
+        assert_eq!(text(&format!("{place}/{name}")), rendered, "PILLION_RENEW=1 writes {name}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The content of deploy/kustomize: bases are renderings of `pillion manifest`, and a component is the difference between
 //! two renderings.
-#![allow(dead_code, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // `cluster_kustomize` of testenv has this file, too, and uses its part; a panic is how a test fails.
+#![allow(dead_code, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // The module `kustomize` of testenv has this file, too, and uses its part; a panic is how a test fails.
 
 use std::collections::BTreeMap;
 

@@ -1,20 +1,15 @@
 //! The files in `schemas/`, which editors load, and the examples that name them.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use jsonschema::Validator;
 use pillion_install::schema;
+use pillion_samples::repository::{files, root};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::files::objects;
-use crate::support::tree::{self, root};
-
-/// The variable that makes the test write the files.
-const RENEW: &str = "PILLION_RENEW";
+use crate::support::objects;
 
 /// The beginning of the line that names a schema to a YAML language server.
 const LINE: &str = "# yaml-language-server: $schema=https://raw.githubusercontent.com/pillion/pillion/main/schemas/";
@@ -28,8 +23,6 @@ enum Subject {
 }
 
 impl Subject {
-    const ALL: [Self; 3] = [Self::Settings, Self::Policy, Self::Sidecarset];
-
     const fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -69,37 +62,11 @@ fn problems(validator: &Validator, document: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_files_are_what_the_program_prints() {
-    for subject in Subject::ALL {
-        let printed = Command::cargo_bin("pillion").unwrap().args(["schema", subject.name()]).assert().success();
-        let printed = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
-        assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), subject.schema());
-        let path = root().join(format!("schemas/{}.json", subject.name()));
-        if env::var_os(RENEW).is_some() {
-            fs::write(&path, &printed).unwrap();
-        }
-        let written = fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            written == printed,
-            "{} is stale; renew it with: {RENEW}=1 cargo test --workspace --test cli schemas::",
-            path.display()
-        );
-    }
-}
-
-#[test]
 fn there_is_no_other_file() {
     let files = fs::read_dir(root().join("schemas")).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
     files.sort();
     assert_eq!(files, ["policy.json", "settings.json", "sidecarset.json"]);
-}
-
-#[test]
-fn a_policy_has_no_tables() {
-    let run = Command::cargo_bin("pillion").unwrap().args(["schema", "policy", "-o", "markdown"]).assert().code(2);
-    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("pillion schema settings -o markdown"), "{said}");
 }
 
 /// An editor takes one schema for all documents of a file.
@@ -120,8 +87,8 @@ fn an_example_names_its_schema_and_is_valid(#[files("../../examples/*/*.yaml")] 
 /// Policies are rendered and not written in an editor.
 #[test]
 fn there_are_examples_of_what_people_write() {
-    let files = tree::files(&root().join("examples"), "yaml");
-    let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let found = files(&root().join("examples"), "yaml");
+    let texts: Vec<String> = found.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     for subject in [Subject::Settings, Subject::Sidecarset] {
         let line = format!("{LINE}{}.json\n", subject.name());
         assert!(texts.iter().any(|text| text.starts_with(&line)), "{subject:?}");

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use pillion_identity::declared;
 use pillion_install::rendering::crd::{Conversion, NAME, document};
+use pillion_samples::{recorded, strategies};
 use pillion_sidecarset::tables::{Kind, SIDECAR_SET_V1ALPHA1, SIDECAR_SET_V1BETA1, Table};
-use pillion_testkit::{conformance, strategies};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -349,9 +349,7 @@ proptest! {
 fn recorded_sets_are_accepted() {
     let validators = ["v1alpha1", "v1beta1"].map(|version| (version, validator(version)));
     let (mut seen, mut wrong) = (0, Vec::new());
-    for case in
-        conformance::cases(&conformance::file()).iter().filter(|case| case.is_sidecar_set() && case.is_allowed())
-    {
+    for case in recorded::cases(&recorded::file()).iter().filter(|case| case.is_sidecar_set() && case.is_allowed()) {
         let object = case.object();
         let version = object["apiVersion"].as_str().and_then(|version| version.strip_prefix("apps.kruise.io/"));
         let Some((_, validator)) = validators.iter().find(|(name, _)| Some(*name) == version) else { continue };

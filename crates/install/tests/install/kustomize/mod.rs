@@ -1,12 +1,14 @@
 //! deploy/kustomize is what the renderings say. `cluster::kustomize` builds and applies it.
 
+pub mod content;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pillion_testkit::module::workspace;
+use pillion_samples::repository::root as workspace;
 
-use crate::support::kustomize::{FOLDER, Folder, builds, folders, identity};
+use self::content::{FOLDER, Folder, builds, folders, identity};
 
 /// The variable that makes the test write the files.
 const RENEW: &str = "PILLION_RENEW";
@@ -47,7 +49,7 @@ fn the_files_are_what_is_rendered() {
     }
     assert!(
         stale.is_empty(),
-        "stale: {stale:?}; renew them with: {RENEW}=1 cargo test --workspace --test cli kustomize::"
+        "stale: {stale:?}; renew them with: {RENEW}=1 cargo test --workspace --test install kustomize::"
     );
 }
 

@@ -1,6 +1,5 @@
-//! `pillion manifest`: the output is what the module needs, and can be applied repeatedly.
+//! Renderings: they are what the module needs, and can be applied repeatedly.
 
-mod command;
 mod controller;
 mod crd;
 mod kubewarden;
@@ -9,21 +8,14 @@ mod standalone;
 
 use std::collections::BTreeSet;
 
-use clap::FromArgMatches;
 use pillion_identity::rules::SYSTEM_NAMESPACES;
 use pillion_install::rendering::document::Document;
 use pillion_install::rendering::options::{self, Kubewarden, Standalone};
 use pillion_install::rendering::{self, Rendered};
+use pillion_samples::repository::{RULE, combinations, text};
 use serde_json::{Value, json};
 
-use crate::support::files::{RULE, combinations, objects, root, text};
-
-/// Parses options as on a command line.
-fn options<T: clap::Args + FromArgMatches>(flags: &[&str]) -> T {
-    let flags = std::iter::once("pillion").chain(flags.iter().copied());
-    let matches = T::augment_args(clap::Command::new("pillion")).try_get_matches_from(flags).unwrap();
-    T::from_arg_matches(&matches).unwrap()
-}
+use crate::support::{objects, options};
 
 fn for_kubewarden(settings: &Value, flags: &[&str]) -> Rendered {
     rendering::kubewarden::render(settings, &options::<Kubewarden>(flags)).unwrap()

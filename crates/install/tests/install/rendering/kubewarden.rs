@@ -1,8 +1,6 @@
 //! Kubewarden policies.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
@@ -16,12 +14,12 @@ use serde_json::{Value, json};
 
 use super::{
     RULE, combinations, everything, excluded, for_kubewarden, granted, identities, metadata, object, plain,
-    rendered_from, root, set, text, titles,
+    rendered_from, set, text, titles,
 };
 
 /// The schema that the policy SDK generates (tools/kubewarden-crd).
 static POLICY: LazyLock<Validator> = LazyLock::new(|| {
-    let text = text("crates/cli/tests/cli/rendering/cluster-admission-policy.schema.json");
+    let text = text("crates/install/tests/install/rendering/cluster-admission-policy.schema.json");
     let mut schema: Value = serde_json::from_str(&text).unwrap();
     // k8s-openapi-derive 0.28 turns the definition's `subresources` into a required field of the object.
     schema["required"].as_array_mut().unwrap().retain(|field| field != "subresources");
@@ -54,44 +52,6 @@ fn the_schema_knows_a_wrong_policy() {
     policy["spec"]["failurePolicy"] = json!("Fial");
     policy["spec"]["timeoutEvalSecond"] = json!(5);
     assert_eq!(problems(&policy).len(), 2, "{:?}", problems(&policy));
-}
-
-/// The folders of the repository with rendered policies. `PILLION_RENEW=1` rewrites them.
-#[rstest]
-#[case::deploy("deploy", "deploy/settings/settings.yaml", &["--any-sidecar-sets"])]
-#[case::the_example("examples/kubewarden/policies", "examples/kubewarden/settings.yaml", &[])]
-fn the_policies_of_the_repository_are_what_is_rendered(
-    #[case] place: &str,
-    #[case] settings: &str,
-    #[case] flags: &[&str],
-) {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
-    assert_cmd::Command::cargo_bin("pillion")
-        .unwrap()
-        .current_dir(root())
-        .args(["manifest", "kubewarden", "--settings", settings])
-        .args(flags)
-        .args(["--module", "registry://registry.example.com/pillion:v0.1.0", "--output-dir"])
-        .arg(&out)
-        .assert()
-        .success();
-    let names = |folder: &Path| -> BTreeSet<String> {
-        let paths = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let manifests = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-        manifests.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
-    };
-    if std::env::var_os("PILLION_RENEW").is_some() {
-        fs::create_dir_all(root().join(place)).unwrap();
-        for name in names(&out) {
-            fs::copy(out.join(&name), root().join(place).join(&name)).unwrap();
-        }
-    }
-    assert_eq!(names(&root().join(place)), names(&out));
-    for name in names(&out) {
-        let rendered = fs::read_to_string(out.join(&name)).unwrap();
-        assert_eq!(text(&format!("{place}/{name}")), rendered, "PILLION_RENEW=1 writes {name}");
-    }
 }
 
 #[rstest]
@@ -473,23 +433,4 @@ fn e12_a_trial_refuses_nothing(#[case] flags: &[&str], #[case] expected: [&str; 
     assert_eq!([of("pods"), of("guards")], expected);
     let notes = &rendered.notes;
     assert_eq!(notes.iter().any(|note| note.contains("with Fail they refuse requests")), noted, "{notes:?}");
-}
-
-/// `pillion check` has no findings in the rendered manifests.
-#[rstest]
-#[case::sidecars_alone("test_data/settings-log-agent.json", &[])]
-#[case::isolate("examples/identity-isolate/settings.yaml", &[])]
-#[case::merge("examples/identity-merge/settings.yaml", &["--any-sidecar-sets"])]
-#[case::deploy("deploy/policy-pods.yaml", &[])]
-#[case::kubewarden("examples/kubewarden/settings.yaml", &[])]
-#[case::manifests("examples/kubewarden/settings.yaml", &["--sidecar-sets", "manifests"])]
-fn check_accepts_what_is_rendered(#[case] settings: &str, #[case] flags: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |args: &[&str]| {
-        let mut command = assert_cmd::Command::cargo_bin("pillion").unwrap();
-        command.current_dir(root()).args(args).arg(folder.path()).assert().success();
-    };
-    run(&[&["manifest", "kubewarden", "--settings", settings], flags, &["--output-dir"]].concat());
-    // Some of the SidecarSets have an emptyDir, and no Pods tell whether their nodes may go.
-    run(&["check", "--warnings-as-errors", "--disable", "local-volume"]);
 }

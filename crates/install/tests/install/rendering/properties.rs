@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_install::rendering::{Rendered, document};
 use pillion_kubernetes::name_validation;
-use pillion_testkit::strategies;
+use pillion_samples::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
