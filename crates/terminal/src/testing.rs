@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use crate::{Status, Terminal};
 
 /// The end of a command.
@@ -19,6 +21,15 @@ pub struct Run {
 }
 
 impl Run {
+    /// Returns the output, parsed as JSON.
+    ///
+    /// # Panics
+    /// If it is none, as a test fails.
+    #[allow(clippy::panic, reason = "this is how a test fails")]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+
     /// Returns the run with the names of files as they are relative to a folder.
     #[must_use]
     pub fn within(mut self, folder: &Path) -> Self {

@@ -40,11 +40,12 @@ fn crates() -> Vec<(String, PathBuf)> {
 }
 
 /// The folders of integration tests.
-const INTEGRATION: [&str; 5] = [
+const INTEGRATION: [&str; 6] = [
     "crates/check/tests/check",
     "crates/cli/tests/cli",
     "crates/host/tests/host",
     "crates/install/tests/install",
+    "crates/preview/tests/preview",
     "crates/testenv/tests",
 ];
 

@@ -19,15 +19,14 @@ mod identities;
 mod identity_access;
 mod imports;
 mod inject;
-mod inputs;
 mod manifest;
 mod monitoring;
 mod packaging;
 #[cfg(unix)]
 mod pages;
 mod plan;
+mod readme;
 mod reference;
-mod rollout_conformance;
 mod rollouts;
 mod run;
 mod schema;

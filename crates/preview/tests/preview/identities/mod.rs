@@ -1,15 +1,14 @@
-//! ServiceAccounts of sidecars in `pillion inject`, `explain` and `run`, as users run them.
+//! ServiceAccounts of sidecars in `pillion inject` and `explain`.
 
 mod audiences;
 mod explain;
-mod run;
 
 use std::fs;
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Run, pillion};
+use crate::support::{Run, pillion, readable};
 
 const SETTINGS: &str = "featureGates: {SidecarSetServiceAccountInjection: true}\n";
 
@@ -83,7 +82,7 @@ fn a_deployment_shows_what_it_would_say_with_the_identity() {
     let others = set("agent", "  serviceAccountName: log-agent\n") + &accounts(&["log-agent"]);
     let run = preview("inject", &others, &["--diff"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    insta::assert_snapshot!(run.readable(), @r#"
+    insta::assert_snapshot!(readable(&run), @r#"
     --- Deployment shop/web
     +++ Deployment shop/web (injected)
     @@ -6,10 +6,47 @@
@@ -273,16 +272,12 @@ fn a_policy_that_asserts_injects_nothing_and_that_is_said() {
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let run = |command: &str| {
-        let mut pillion = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"));
-        let output = pillion.current_dir(folder.path()).args([command, "web.yaml", "--settings", "settings.yaml"]);
-        output.output().unwrap()
-    };
+    let run = |command: &str| pillion(folder.path(), &[command, "web.yaml", "--settings", "settings.yaml"], "");
     let injected = run("inject");
-    assert_eq!(String::from_utf8(injected.stdout).unwrap(), WEB.to_owned() + &set("agent", ""));
-    let said = String::from_utf8(injected.stderr).unwrap();
+    assert_eq!(injected.out, WEB.to_owned() + &set("agent", ""));
+    let said = injected.err;
     assert!(said.contains("such a policy judges Pods after injection, and injects nothing"), "{said}");
-    let explained = String::from_utf8(run("explain").stdout).unwrap();
+    let explained = run("explain").out;
     let why = "agent  not injected: role: this policy judges Pods after injection, and injects nothing";
     assert!(explained.contains(why), "{explained}");
 }

@@ -12,7 +12,7 @@ use pillion_kubernetes::time::Timestamp;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
-use crate::support::pillion;
+use crate::support::{pillion, readable};
 
 const SETTINGS: &str = "bundleRef: {namespace: pillion-system, name: no-such-bundle}\n";
 /// Annotations whose values are JSON.
@@ -271,7 +271,7 @@ fn handed_over(renewed: u64, earlier: &[Value]) -> (Vec<Value>, String) {
     }));
     let args = ["plan", "-", "--settings", "settings.yaml", "--controllers=sidecarset-rollout", "-o", "json"];
     let run = pillion(folder.path(), &args, &cluster.to_string());
-    (json::items(&run.json(), &["changes"]).to_vec(), run.readable())
+    (json::items(&run.json(), &["changes"]).to_vec(), readable(&run))
 }
 
 fn changed(changes: &[Value]) -> Vec<String> {

@@ -5,6 +5,8 @@ use std::fs;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::support::pillion;
+
 use super::{SETTINGS, WEB, accounts, merging, preview, preview_on, set};
 
 #[test]
@@ -92,11 +94,10 @@ fn explain_says_why_an_identity_is_given_or_not(#[case] rules: &str, #[case] acc
     let given = if rules.contains("Skip") { String::new() } else { accounts(&["log-agent"]) };
     fs::write(path("all.yaml"), web + &set("agent", "  serviceAccountName: log-agent\n") + &given).unwrap();
     let explain = |args: &[&str]| {
-        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_pillion"));
-        let output = command.current_dir(folder.path()).args(["explain", "all.yaml", "--settings", "settings.yaml"]);
-        let output = output.args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let given = ["explain", "all.yaml", "--settings", "settings.yaml"];
+        let run = pillion(folder.path(), &[&given, args].concat(), "");
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.out
     };
     let text = explain(&[]);
     let line = format!("ServiceAccount log-agent (SidecarsOnly): {expected}\n");
