@@ -1,5 +1,5 @@
-//! Shared helpers of Pillion's tests that need the module, its host, or a client of a cluster. Inputs of tests, which need none of
-//! these, are in `pillion-samples`.
+//! Shared helpers of Pillion's tests that need the module, its host, or a client of a cluster. Inputs of tests, which
+//! need none of these, are in `pillion-samples`.
 //!
 //! The helpers panic on errors: a test that cannot find its module or read its fixtures has failed.
 #![allow(

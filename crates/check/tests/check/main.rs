@@ -1,5 +1,5 @@
-//! What `pillion check` finds in files, through [`pillion_check::run`], which the command calls. Its arguments and its streams are
-//! tested with the command line.
+//! What `pillion check` finds in files, through [`pillion_check::run`], which the command calls. Its arguments and its
+//! streams are tested with the command line.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod audiences;

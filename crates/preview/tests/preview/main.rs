@@ -1,5 +1,5 @@
-//! `pillion inject`, `explain` and `plan` on files, through the functions that the commands call. Their arguments and their
-//! streams are tested with the command line.
+//! `pillion inject`, `explain` and `plan` on files, through the functions that the commands call. Their arguments and
+//! their streams are tested with the command line.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod explain;

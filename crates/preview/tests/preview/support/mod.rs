@@ -112,7 +112,8 @@ impl Place<'_> {
     }
 }
 
-/// Runs a command with these arguments in a folder, and with this text as `stdin`. Returns what it would say in this folder.
+/// Runs a command with these arguments in a folder, and with this text as `stdin`. Returns what it would say in this
+/// folder.
 pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
     // A run that compiles the module says so.
     static COMPILED: Once = Once::new();
