@@ -1,5 +1,6 @@
-//! Tests that findings equal the module's decisions and have existing places.
+//! Tests that findings equal the module's decisions and have existing places, and of rules that need a whole cluster.
 
+mod identity_access;
 mod warnings;
 
 use std::sync::Arc;
