@@ -1,5 +1,6 @@
-//! Tests that findings equal the module's decisions and have existing places.
+//! Tests that findings equal the module's decisions and have existing places, and of rules that need a whole cluster.
 
+mod identity_access;
 mod warnings;
 
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use pillion_admission::settings::Settings;
 use pillion_documents::locate::{Aim, place, resolve};
 use pillion_documents::manifest::Source;
-use pillion_testkit::strategies::{damaged, naming_sidecar_sets, pointers};
+use pillion_samples::strategies::{damaged, naming_sidecar_sets, pointers};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

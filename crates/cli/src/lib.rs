@@ -24,7 +24,6 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use pillion_terminal::{Status, Terminal};
 
 use crate::args::{Cli, Command};
@@ -50,13 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             (terminal, done)
         }
     };
-    match done.and_then(|status| terminal.finish().context("stdout").map(|()| status)) {
-        Ok(status) => status.into(),
-        Err(error) => {
-            terminal.error(&error);
-            Status::Failed.into()
-        }
-    }
+    terminal.end(done).into()
 }
 
 /// Runs the command given on the command line.

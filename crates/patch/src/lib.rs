@@ -130,7 +130,7 @@ impl<'a> Differ<'a> {
 
 #[cfg(test)]
 mod tests {
-    use pillion_testkit::strategies;
+    use pillion_samples::strategies;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::{Value, json};

@@ -11,6 +11,8 @@ pub mod key_value;
 pub mod output;
 mod status;
 mod streams;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod units;
 pub mod wrap;
 

@@ -13,12 +13,19 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    /// Returns the exit code.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Refused => 1,
+            Self::Failed => 2,
+        }
+    }
+}
+
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
-        Self::from(match status {
-            Status::Done => 0,
-            Status::Refused => 1,
-            Status::Failed => 2,
-        })
+        Self::from(status.code())
     }
 }

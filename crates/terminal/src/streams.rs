@@ -4,7 +4,10 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 use clap::ValueEnum;
+
+use crate::Status;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -49,6 +52,12 @@ impl Terminal {
         }
     }
 
+    /// Streams of the caller, which get colours as escape sequences.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn to(out: impl Write + 'static, err: impl Write + 'static) -> Self {
+        Self { out: Box::new(out), err: Box::new(err) }
+    }
+
     /// The stream for data.
     pub fn out(&mut self) -> &mut dyn Write {
         &mut self.out
@@ -81,6 +90,17 @@ impl Terminal {
     /// If `stdout` takes no more.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         Ok(self.out.flush()?)
+    }
+
+    /// Ends a command: flushes `stdout`, prints the error if there is one, and returns the command's status.
+    pub fn end(&mut self, done: anyhow::Result<Status>) -> Status {
+        match done.and_then(|status| self.finish().context("stdout").map(|()| status)) {
+            Ok(status) => status,
+            Err(error) => {
+                self.error(&error);
+                Status::Failed
+            }
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Shared helpers of Pillion's tests.
+//! Shared helpers of Pillion's tests that need the module, its host, or a client of a cluster. Inputs of tests, which
+//! need none of these, are in `pillion-samples`.
 //!
 //! The helpers panic on errors: a test that cannot find its module or read its fixtures has failed.
 #![allow(
@@ -18,7 +19,7 @@ pub mod identity;
 pub mod metrics;
 pub mod module;
 pub mod sample;
-pub mod strategies;
 
 pub use cluster::FakeCluster;
 pub use module::module;
+pub use pillion_samples::strategies;

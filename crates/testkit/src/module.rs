@@ -1,10 +1,11 @@
 //! The policy's module, built and compiled once per test process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use pillion_host::Module;
+pub use pillion_samples::repository::root as workspace;
 
 /// The target of modules for policy servers.
 const TARGET: &str = "wasm32-wasip1";
@@ -22,12 +23,6 @@ pub fn module() -> &'static Module {
 /// Returns the file of [`module`], and builds it if `PILLION_MODULE` names none.
 pub fn path() -> PathBuf {
     std::env::var_os("PILLION_MODULE").map_or_else(build, PathBuf::from)
-}
-
-/// Returns the root of the repository.
-pub fn workspace() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).expect("this crate is two folders below the root")
 }
 
 /// Builds the module in its own target folder, since a running `cargo test` may hold the lock of the other one.

@@ -130,7 +130,7 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pillion_testkit::strategies;
+    use pillion_samples::strategies;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;

@@ -1,7 +1,7 @@
 //! Prints the JSON Schema of Kubewarden's `ClusterAdmissionPolicy`, as the policy SDK generates it:
 //!
 //! ```sh
-//! cd tools/kubewarden-crd && cargo run --quiet > ../../crates/cli/tests/cli/rendering/cluster-admission-policy.schema.json
+//! cd tools/kubewarden-crd && cargo run --quiet > ../../crates/install/tests/install/rendering/cluster-admission-policy.schema.json
 //! ```
 
 use std::io;

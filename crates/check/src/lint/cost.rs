@@ -26,13 +26,17 @@ pub(super) fn check(judged: &Judged<'_>) -> Option<Finding> {
         bytes.div_ceil(1000),
         times(bytes)
     );
-    let name = judged.spot.manifest.source.name.as_str();
-    let file = if name.starts_with("cluster/") || name == "<stdin>" { "FILE" } else { name };
+    let file = file(&judged.spot.manifest.source.name);
     let remedy = format!(
         "render the policy again with `pillion manifest kubewarden --settings {file}`, or use the settings of `pillion \
          bundle --settings {file} -o yaml`"
     );
     Some(judged.spot.warning("sidecarSets", message, remedy))
+}
+
+/// Returns the file of a source, as a command names it; `FILE` for `stdin` and an object of the cluster.
+fn file(name: &str) -> &str {
+    if name.starts_with("cluster/") || name == "<stdin>" { "FILE" } else { name }
 }
 
 /// Whether these are settings outside of a policy with manifests that would be slow in one.
@@ -63,5 +67,13 @@ mod tests {
     #[case::a_hundred(148_700, "5.2")]
     fn the_time_is_that_of_the_measurements(#[case] bytes: usize, #[case] expected: &str) {
         assert_eq!(format!("{:.1}", times(bytes)), expected);
+    }
+
+    #[rstest]
+    #[case::a_file("sets/policy.yaml", "sets/policy.yaml")]
+    #[case::stdin("<stdin>", "FILE")]
+    #[case::the_cluster("cluster/ClusterAdmissionPolicy/p", "FILE")]
+    fn a_remedy_names_a_file_that_a_command_can_read(#[case] source: &str, #[case] expected: &str) {
+        assert_eq!(file(source), expected);
     }
 }

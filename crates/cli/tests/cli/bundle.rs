@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pillion_samples::manifests::SET;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -294,4 +295,29 @@ data: {spec: {containers: [{name: agent, image: registry.example.com/agent:1}]}}
     fs::write(folder.path().join("settings.json"), json!({"bundle": with.out.trim()}).to_string()).unwrap();
     let injected = pillion(folder.path(), &["inject", "--settings", "settings.json", "pod.yaml"], "");
     assert!(injected.out.contains("registry.example.com/agent:1"), "{}{}", injected.out, injected.err);
+}
+
+#[rstest]
+#[case::kind(
+    "kind: SidecarSet",
+    "kind: SidecarsSet",
+    "set.yaml:2: kind: Unsupported value: \"SidecarsSet\": did you mean \"SidecarSet\"?"
+)]
+#[case::api_version(
+    "/v1beta1",
+    "/v1",
+    "set.yaml:1: apiVersion: Unsupported value: \"apps.kruise.io/v1\": supported values: "
+)]
+#[case::no_api_version(
+    "apiVersion: apps.kruise.io/v1beta1\n",
+    "",
+    "set.yaml:1: apiVersion: Required value: a SidecarSet has "
+)]
+fn what_was_meant_to_be_a_sidecar_set_is_an_error(#[case] old: &str, #[case] new: &str, #[case] says: &str) {
+    let set = SET.replace(old, new);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("set.yaml"), &set).unwrap();
+    let bundled = pillion(folder.path(), &["bundle", "set.yaml"], "");
+    assert_eq!((bundled.code, bundled.out.as_str()), (2, ""), "{}", bundled.err);
+    assert!(bundled.err.starts_with(&format!("error: {says}")), "{}", bundled.err);
 }

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use rstest::rstest;
 
 use crate::support::shell;
-use crate::support::tree::{files, root};
+use pillion_samples::repository::{files, root};
 
 /// The programs that documents call, besides scripts of the repository. A new one is a decision: readers need it.
 const PROGRAMS: [&str; 37] = [

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::process::Command;
 
+use rstest::rstest;
 use serde_json::Value;
 
 use crate::imports::{packages, workspace};
@@ -45,4 +47,20 @@ fn check_needs_no_host_of_the_module() {
         }
     }
     assert!(seen.contains("pillion-sidecarset") && !seen.contains("pillion-host"), "{seen:?}");
+}
+
+/// Their tests are built without wasmtime, too.
+#[rstest]
+#[case::check("pillion-check")]
+#[case::install("pillion-install")]
+#[case::verbs("pillion-verbs")]
+#[case::cluster("pillion-cluster")]
+#[case::workload("pillion-workload")]
+fn tests_of_other_crates_need_no_host_of_the_module(#[case] package: &str) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["tree", "--offline", "--edges", "normal,dev", "--prefix", "none", "--package", package]);
+    let output = cargo.current_dir(workspace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    assert!(tree.contains("pillion-kubernetes ") && !tree.contains("wasmtime"), "{tree}");
 }

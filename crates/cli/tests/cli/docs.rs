@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use rstest::rstest;
 
-use crate::support::tree::{files, root};
+use pillion_samples::repository::{files, root};
 
 fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -39,6 +39,16 @@ fn crates() -> Vec<(String, PathBuf)> {
     crates
 }
 
+/// The folders of integration tests.
+const INTEGRATION: [&str; 6] = [
+    "crates/check/tests/check",
+    "crates/cli/tests/cli",
+    "crates/host/tests/host",
+    "crates/install/tests/install",
+    "crates/preview/tests/preview",
+    "crates/testenv/tests",
+];
+
 /// Returns the paths of all tests, each the name that cargo uses behind the folder of the crate:
 /// `inject::matching::tests::match6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused`. The module
 /// `tests` of a file may be in the file or next to it; both yield the same path. The paths of integration tests begin
@@ -55,7 +65,7 @@ fn tests() -> BTreeSet<String> {
             names.extend(functions(&file, &module));
         }
     }
-    for integration in ["crates/host/tests/host", "crates/cli/tests/cli", "crates/testenv/tests"] {
+    for integration in INTEGRATION {
         let folder = root().join(integration);
         for file in files(&folder, "rs") {
             names.extend(functions(&file, &module(&folder, &file)));

@@ -19,25 +19,21 @@ mod identities;
 mod identity_access;
 mod imports;
 mod inject;
-mod inputs;
-mod kustomize;
+mod manifest;
 mod monitoring;
 mod packaging;
 #[cfg(unix)]
 mod pages;
 mod plan;
+mod readme;
 mod reference;
-mod rendering;
-mod rollout_conformance;
 mod rollouts;
 mod run;
 mod schema;
-mod schemas;
 #[cfg(feature = "server")]
 mod serve;
 mod spec;
 mod support;
-mod system_namespaces;
 #[cfg(unix)]
 mod tools;
 mod uninstall;

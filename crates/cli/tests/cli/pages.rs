@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Map, Value};
 
 use crate::support::files::{objects, text};
-use crate::support::tree::{self, root};
+use pillion_samples::repository::{self, root};
 
 /// Returns the block with these lines, in a language, behind a comment.
 fn block(comment: &str, language: &str, lines: &str) -> String {
@@ -230,7 +230,7 @@ fn commands_that_do_not_run_say_why() {
 
 #[test]
 fn a_test_on_the_cluster_follows_each_page() {
-    let journeys = tree::files(&root().join("crates/testenv/tests/cluster/pages"), "rs");
+    let journeys = repository::files(&root().join("crates/testenv/tests/cluster/pages"), "rs");
     let journeys: String = journeys.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let lonely: Vec<_> = FOLLOWED.iter().filter(|page| !journeys.contains(&format!("\"{page}\""))).collect();
     assert_eq!(lonely, [&""; 0]);
@@ -309,7 +309,7 @@ fn assert_is_value(values: &Value, key: &str, value: &str) {
 #[test]
 fn values_that_a_document_sets_exist_in_the_chart() {
     let [values] = <[Value; 1]>::try_from(objects("values.yaml", &text("charts/pillion/values.yaml"))).unwrap();
-    let mut documents = tree::files(&root().join("docs"), "md");
+    let mut documents = repository::files(&root().join("docs"), "md");
     documents.extend(["README.md", "charts/pillion/README.md"].map(|document| root().join(document)));
     let mut seen = 0;
     for document in documents {

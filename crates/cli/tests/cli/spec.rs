@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 use rstest::rstest;
 
-use crate::support::tree::{files, root};
+use pillion_samples::repository::{files, root};
 
 /// The mark of a statement, section or document that no test cites. The reason follows.
 const NOT_TESTED: &str = "Not tested: ";

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use rstest::rstest;
 use tempfile::TempDir;
 
-use crate::support::tree::root;
+use pillion_samples::repository::root;
 
 /// Programs that the scripts may call on every machine.
 const BASICS: [&str; 9] = ["bash", "cat", "chmod", "cut", "dirname", "env", "grep", "sed", "sh"];

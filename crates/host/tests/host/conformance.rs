@@ -28,7 +28,7 @@ fn all_agree(file: &Path) {
     for case in &cases {
         let count = if case.tags().is_empty() { &mut plain } else { &mut tagged };
         count[1] += 1;
-        match case.judged(module()) {
+        match conformance::judged(case, module()) {
             Ok(()) => count[0] += 1,
             Err(problem) => wrong.push(format!("{} {:?}: {problem}", case.id(), case.tags())),
         }

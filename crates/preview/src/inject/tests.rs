@@ -2,7 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use pillion_documents::manifest::{self, Manifest, Source};
 use pillion_kubernetes::json;
-use pillion_testkit::strategies;
+use pillion_samples::strategies;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

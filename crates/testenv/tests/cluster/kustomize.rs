@@ -14,7 +14,7 @@ use pillion_testenv::{Cluster, Options, apply, stand_in, tool};
 use pillion_testkit::module::workspace;
 use serde_json::{Value, json};
 
-#[path = "../../../cli/tests/cli/support/kustomize.rs"]
+#[path = "../../../install/tests/install/kustomize/content.rs"]
 mod kustomizations;
 
 /// The kinds of other projects.

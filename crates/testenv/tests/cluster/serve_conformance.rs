@@ -74,7 +74,7 @@ fn is_valid(case: &Case, set: &Value) -> bool {
     let mut settings = with_whitelist(case);
     let base = &set["metadata"]["annotations"]["apps.kruise.io/sidecarset-base"];
     settings["sidecarSets"].as_array_mut().unwrap().retain(|other| other["metadata"]["name"] == *base);
-    module().validate(&create_request(set), &settings, Arc::new(case.cluster())).unwrap().accepted
+    module().validate(&create_request(set), &settings, Arc::new(conformance::cluster(case))).unwrap().accepted
 }
 
 /// Checks one case. `Err` if the result is wrong.
@@ -89,7 +89,7 @@ async fn check(server: &Server, case: &Case) -> Result<Option<Skip>, String> {
     if !module().validate_settings(&with_whitelist(case)).unwrap().valid {
         return Ok(Some(Skip::Clash));
     }
-    let answer = case.run(module()).map_err(|error| error.to_string())?;
+    let answer = conformance::run(case, module()).map_err(|error| error.to_string())?;
     if !answer.accepted {
         return Ok(Some(Skip::Refused));
     }
@@ -99,7 +99,7 @@ async fn check(server: &Server, case: &Case) -> Result<Option<Skip>, String> {
 
     let mut request = case.request().clone();
     request["object"] = stored.clone();
-    let again = module().validate(&request, &case.settings(), Arc::new(case.cluster())).unwrap();
+    let again = module().validate(&request, &case.settings(), Arc::new(conformance::cluster(case))).unwrap();
     if !again.accepted {
         return Err(format!("admitted again: {:?}", again.message));
     }

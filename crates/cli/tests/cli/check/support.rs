@@ -3,30 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub struct Answer {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
+use crate::support::{Run, pillion};
 
-pub fn check(folder: &Path, args: &[&str], stdin: &str) -> Answer {
-    let output = Command::cargo_bin("pillion")
-        .unwrap()
-        .current_dir(folder)
-        .arg("check")
-        .args(args)
-        .write_stdin(stdin)
-        .output()
-        .unwrap();
-    Answer {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+pub fn check(folder: &Path, args: &[&str], stdin: &str) -> Run {
+    pillion(folder, &[&["check"], args].concat(), stdin)
 }
 
 pub fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -39,32 +21,6 @@ pub fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Returns the findings for a text on stdin: severity, line, column, path and message, then the remedy.
-pub fn found(text: &str) -> Vec<String> {
-    let here = folder(&[]);
-    lines(&check(here.path(), &["-", "-o", "json"], text).out)
-}
-
-pub fn lines(json: &str) -> Vec<String> {
-    let findings: Vec<Value> = serde_json::from_str(json).unwrap();
-    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
-    findings
-        .iter()
-        .map(|finding| {
-            let remedy = text(finding, "remedy");
-            format!(
-                "{} {}:{} {}: {}{}",
-                text(finding, "severity"),
-                finding["line"],
-                finding["column"],
-                text(finding, "path"),
-                text(finding, "message"),
-                if remedy.is_empty() { String::new() } else { format!(" -> {remedy}") },
-            )
-        })
-        .collect()
-}
-
 /// Returns a SidecarSet in YAML. `spec` follows its selector.
 pub fn set(name: &str, spec: &str) -> String {
     format!(
@@ -75,18 +31,4 @@ pub fn set(name: &str, spec: &str) -> String {
 
 pub fn agent(name: &str) -> String {
     format!("  containers:\n  - name: {name}\n    image: agent:1\n")
-}
-
-pub fn json_set(name: &str, spec: &Value) -> Value {
-    let mut set = json!({
-        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": {"logs": "collect"}}, "containers": [{"name": name, "image": "agent:1"}],
-        },
-    });
-    for (key, value) in spec.as_object().unwrap() {
-        let part = if key == "annotations" { "metadata" } else { "spec" };
-        set[part][key] = value.clone();
-    }
-    set
 }

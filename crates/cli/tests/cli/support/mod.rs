@@ -3,10 +3,8 @@
 pub mod api_server;
 pub mod files;
 pub mod injection;
-pub mod kustomize;
 pub mod policy;
 pub mod shell;
-pub mod tree;
 
 use std::path::Path;
 use std::sync::Once;
