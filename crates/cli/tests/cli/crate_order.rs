@@ -1,7 +1,8 @@
-//! Crates import those above them in the table of docs/architecture.md. `imports.rs` has the same for modules.
+//! Crates import those above them in the table of docs/architecture.md, which says what each imports. `imports.rs` has the same for modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use rstest::rstest;
@@ -19,14 +20,29 @@ fn imported_packages() -> BTreeMap<String, BTreeSet<String>> {
     packages().iter().map(|package| (name(package), imports(package))).collect()
 }
 
+/// Has the table of crates: a row for each, with the names of its packages, what it contains, and what it imports.
+fn document() -> PathBuf {
+    workspace().join("docs/architecture.md")
+}
+
+/// Whether a line of the document is a row of the table.
+fn is_row(line: &str) -> bool {
+    line.starts_with("| `pillion")
+}
+
+/// Returns the packages of a row.
+fn packages_of(row: &str) -> Vec<&str> {
+    let cell = row.split('|').nth(1).unwrap();
+    cell.split('`').filter(|name| name.starts_with("pillion")).collect()
+}
+
 /// The table reads from the ground up. Only the module, in the first row, is built of crates below it.
 #[test]
 fn crates_import_those_above_them_in_the_table() {
-    let document = fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
+    let document = fs::read_to_string(document()).unwrap();
     let mut rows = BTreeMap::new();
-    for (row, line) in document.lines().filter(|line| line.starts_with("| `pillion")).enumerate() {
-        let cell = line.split('|').nth(1).unwrap();
-        rows.extend(cell.split('`').filter(|name| name.starts_with("pillion")).map(|name| (name, row)));
+    for (row, line) in document.lines().filter(|line| is_row(line)).enumerate() {
+        rows.extend(packages_of(line).into_iter().map(|name| (name, row)));
     }
     for (package, imports) in imported_packages() {
         let row = *rows.get(package.as_str()).unwrap_or_else(|| panic!("{package} has no row"));
@@ -36,16 +52,50 @@ fn crates_import_those_above_them_in_the_table() {
     }
 }
 
+/// Returns the packages that a package imports, without those that come with another import.
+fn nearest<'a>(package: &str, all: &'a BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'a str> {
+    let imports = &all[package];
+    let comes_with = |import: &&String| imports.iter().any(|other| reached(other, all).contains(import.as_str()));
+    imports.iter().filter(|import| !comes_with(import)).map(String::as_str).collect()
+}
+
+/// Returns the packages that come with a package, without itself.
+fn reached<'a>(package: &str, all: &'a BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'a str> {
+    let (mut seen, mut next) = (BTreeSet::new(), all[package].iter().collect::<Vec<_>>());
+    while let Some(package) = next.pop() {
+        if seen.insert(package.as_str()) {
+            next.extend(&all[package]);
+        }
+    }
+    seen
+}
+
+/// The table says what each crate imports. `PILLION_RENEW=1` writes that.
+#[test]
+fn the_table_has_the_imports_of_each_crate() {
+    let all = imported_packages();
+    let with_imports = |row: &str| {
+        let imports: BTreeSet<&str> = packages_of(row).into_iter().flat_map(|name| nearest(name, &all)).collect();
+        let imports: Vec<String> =
+            imports.iter().map(|name| format!("`{}`", name.trim_start_matches("pillion-"))).collect();
+        let cells: Vec<&str> = row.split('|').take(3).collect();
+        format!("{}| {} |", cells.join("|"), imports.join(", "))
+    };
+    let written = fs::read_to_string(document()).unwrap();
+    let lines = written.lines().map(|line| if is_row(line) { with_imports(line) } else { line.to_owned() });
+    let expected: String = lines.map(|line| line + "\n").collect();
+    if std::env::var_os("PILLION_RENEW").is_some() {
+        fs::write(document(), &expected).unwrap();
+    }
+    let written = fs::read_to_string(document()).unwrap();
+    assert!(written == expected, "the imports are not those that cargo knows; PILLION_RENEW=1 renews them");
+}
+
 /// A warning is written and tried out without a wait for wasmtime.
 #[test]
 fn check_needs_no_host_of_the_module() {
     let packages = imported_packages();
-    let (mut seen, mut next) = (BTreeSet::new(), vec!["pillion-check"]);
-    while let Some(package) = next.pop() {
-        if seen.insert(package) {
-            next.extend(packages[package].iter().map(String::as_str));
-        }
-    }
+    let seen = reached("pillion-check", &packages);
     assert!(seen.contains("pillion-sidecarset") && !seen.contains("pillion-host"), "{seen:?}");
 }
 
