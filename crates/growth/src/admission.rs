@@ -9,7 +9,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use kube::Client;
 use pillion_bench::server::{Authority, Server as Started, Start};
 use pillion_bench::usage::Usage;
-use pillion_host::server::client::Client as ServerClient;
+use pillion_server::client::Client as ServerClient;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -1,6 +1,6 @@
 //! The settings and requests of a busy cluster. The same seed gives the same mix.
 
-use pillion_host::server::Endpoint;
+use pillion_server::Endpoint;
 use serde_json::{Value, json};
 
 use crate::corpus::random::Random;

@@ -1,7 +1,7 @@
 //! What a server is asked, and with which settings: the mix, or one kind of review beside a number of SidecarSets.
 
 use clap::ValueEnum;
-use pillion_host::server::Endpoint;
+use pillion_server::Endpoint;
 use serde_json::{Value, json};
 
 use super::mix::{self, Sample};
