@@ -11,6 +11,7 @@ mod kinds;
 mod namespace;
 mod progress;
 mod sidecar_set;
+mod signs;
 mod slim;
 mod subject;
 mod table;
@@ -37,13 +38,14 @@ pub use kept::Kept;
 pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
+pub use signs::{NoAnswer, listening};
 pub use slim::Slim;
 pub use subject::{PodObject, Subject, WorkloadObject};
 pub use table::Table;
-pub use watch::{Watch, Watched};
+pub use watch::{Watch, Watched, failed_request, keep};
 
 use progress::Registry;
-use watch::{Absorb, Absorbing, keep};
+use watch::{Absorb, Absorbing};
 
 /// The objects of the cluster that the controllers of this process have asked for.
 pub struct Store {
@@ -169,7 +171,7 @@ impl Store {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Projection,
     {
-        self.start(watch.kind.to_owned(), watch, see)
+        self.start(watch.kind.clone().into_owned(), watch, see)
     }
 
     fn start<K, T>(

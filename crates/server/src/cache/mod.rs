@@ -12,9 +12,8 @@
 //! At most [`Options::max_staleness`], counted from the last sign of life of the watch: an event, a bookmark, a list,
 //! or the response that opens the watch. A watch delivers events in order, so all changes before a sign of life are
 //! known. Usually an answer is some milliseconds old; the bound matters for connections that break without an error.
-//! Bookmarks alone are not enough: an API server sends one a minute, and none while nothing in the whole resource has
-//! changed since the watch was opened (`cacher/cache_watcher.go` of kube-apiserver 1.34). Therefore each watch is
-//! opened for only two thirds of the bound and then opened again, which costs one request per watch in that time.
+//! Bookmarks alone are not enough, since an API server sends one a minute at most. Therefore each watch is opened for only
+//! two thirds of the bound and then opened again, which costs one request per watch in that time.
 //!
 //! The bound does not include how far the API server's own watch cache is behind its store. The API server's admission
 //! plugins read the same cache in the same way: ServiceAccounts in the plugin of that name, Namespaces to match a
@@ -30,21 +29,20 @@
 //! Look-ups go to the live cluster and fail as it fails. A missing permission to `list` or `watch` is not a failure:
 //! look-ups become live reads, and the log says once which permission is missing.
 
-mod store;
+mod kind;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kube::Client;
 use pillion_host::{AccessRequest, Cluster, ClusterError, ListRequest, ResourceRequest};
 use tokio::task::JoinHandle;
 
-use self::store::Kind;
+use self::kind::Kind;
 
 /// The shortest possible bound: the API server counts the duration of watches in seconds.
 pub const MIN_STALENESS: Duration = Duration::from_secs(3);
@@ -129,7 +127,7 @@ pub struct WatchStatus {
     pub age: Option<Duration>,
     /// The number of known objects.
     pub objects: usize,
-    /// The memory of their keys and contents, in bytes.
+    /// The memory of their contents, in bytes.
     pub bytes: usize,
     /// The number of look-ups that the watch answered.
     pub answered: u64,
@@ -140,20 +138,16 @@ pub struct WatchStatus {
 }
 
 /// A cluster that answers look-ups from watches if possible.
-#[derive(Debug)]
 pub struct Cache {
-    live: Live,
+    live: Arc<dyn Cluster>,
     kinds: Vec<Arc<Kind>>,
     max_staleness: Duration,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// The live cluster. Its `Debug` form shows no details.
-struct Live(Arc<dyn Cluster>);
-
-impl fmt::Debug for Live {
+impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Live")
+        f.debug_struct("Cache").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 
@@ -177,15 +171,14 @@ impl Cache {
         } else {
             watched.into_iter().map(|watched| Arc::new(Kind::new(watched))).collect()
         };
-        let task = |kind: &Arc<Kind>| tokio::spawn(watch::run(client.clone(), Arc::clone(kind), max_staleness));
+        let task = |kind: &Arc<Kind>| tokio::spawn(kind::watch(client.clone(), Arc::clone(kind), max_staleness));
         let tasks = kinds.iter().map(task).collect();
-        Ok(Self { live: Live(live), kinds, max_staleness, tasks })
+        Ok(Self { live, kinds, max_staleness, tasks })
     }
 
     /// Returns the status of each watched kind.
     pub fn status(&self) -> Vec<WatchStatus> {
-        let now = Instant::now();
-        self.kinds.iter().map(|kind| kind.status(now, self.max_staleness)).collect()
+        self.kinds.iter().map(|kind| kind.status(self.max_staleness)).collect()
     }
 
     /// Stops the watches and returns when all their tasks have ended. Once the known objects exceed the bound, look-ups
@@ -220,11 +213,11 @@ impl Cluster for Cache {
         if let Some(kind) = self.kind(request) {
             kind.pass_on();
         }
-        self.live.0.get(request)
+        self.live.get(request)
     }
 
     fn get_at_once(&self, request: &ResourceRequest) -> Option<Result<Arc<[u8]>, ClusterError>> {
-        let bytes = self.kind(request)?.answer(request, Instant::now(), self.max_staleness)?;
+        let bytes = self.kind(request)?.answer(request, self.max_staleness)?;
         Some(match &request.field_masks {
             None => Ok(bytes),
             Some(masks) => pillion_host::live::masked(&bytes, masks).map(Arc::from),
@@ -232,10 +225,10 @@ impl Cluster for Cache {
     }
 
     fn list(&self, request: &ListRequest) -> Result<Vec<u8>, ClusterError> {
-        self.live.0.list(request)
+        self.live.list(request)
     }
 
     fn can_i(&self, request: &AccessRequest) -> Result<Vec<u8>, ClusterError> {
-        self.live.0.can_i(request)
+        self.live.can_i(request)
     }
 }
