@@ -3,6 +3,9 @@
 //! [`Store`] has the objects that several controllers need; a watch of them starts when the first controller asks for
 //! it. A controller watches other objects with [`Store::keep`]. Every write of this process goes into the tables at
 //! once ([`Store::written`]), so no plan is made from a state that is known to be outdated.
+//!
+//! A watch without a store is run by [`keep`]. If its client listens for signs of life ([`listening`]), the table says until
+//! which moment it is complete.
 
 mod account;
 mod change;
