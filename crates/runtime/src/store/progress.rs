@@ -67,8 +67,8 @@ impl Progress {
         self.0.is_complete.send_replace(true);
     }
 
-    /// Returns how long ago the last sign of life was: everything that changed before is seen. `None` before the first list,
-    /// and while nobody listens ([`listening`](super::listening)) it is the time since the last list.
+    /// Returns the time since the last sign of life: everything that changed before that is seen. `None` before the first
+    /// list. If the client does not listen for signs of life ([`listening`](super::listening)), only lists are.
     pub fn age(&self) -> Option<Duration> {
         self.0.alive.lock().map(|alive| alive.elapsed())
     }

@@ -93,7 +93,7 @@ impl Kind {
         self.table.progress().age().is_some_and(|age| age <= max_staleness)
     }
 
-    /// Takes note of a failure. `lasts`: it does not end by itself.
+    /// Takes note of a failure. `lasts`: no retry ends it, so it is told at once.
     fn fails(&self, text: String, lasts: bool) {
         let warning = format!("{} is not watched, and read live: {text}", self.watched);
         self.table.progress().fail_told(text, lasts, &warning, format!("{} is watched again", self.watched));
@@ -118,6 +118,7 @@ impl Kind {
         match failed_request(error) {
             // The watch fell behind, and lists again.
             Some((_, Error::Api(status))) if status.code == 410 => {}
+            None if matches!(error, watcher::Error::WatchError(status) if status.code == 410) => {}
             Some((verb, Error::Api(status))) if status.is_forbidden() => {
                 let group = &resource.group;
                 let dot = if group.is_empty() { "" } else { "." };
