@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use kube::Client;
-use pillion_host::server::client::Client as ServerClient;
+use pillion_server::client::Client as ServerClient;
 use pillion_stress::server::{Authority, Server as Started, Start};
 use pillion_stress::usage::Usage;
 use serde_json::{Value, json};

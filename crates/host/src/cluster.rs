@@ -23,19 +23,6 @@ pub struct ResourceRequest {
     pub field_masks: Option<BTreeSet<String>>,
 }
 
-/// A request for all fields of an object of the core group.
-#[cfg(test)]
-pub(crate) fn get_request(kind: &str, namespace: Option<&str>, name: &str) -> ResourceRequest {
-    ResourceRequest {
-        api_version: "v1".to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        disable_cache: true,
-        field_masks: None,
-    }
-}
-
 /// A `list_resources_all` call, or with a namespace a `list_resources_by_namespace` call, in the form in which policies
 /// send it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -4,7 +4,8 @@
 //! instance, and answers look-ups through the `kubewarden` binding with the same texts. A [`Cluster`] supplies the
 //! answers: a real cluster, a recorded session, or objects in memory.
 //!
-//! The feature `server` adds the admission server ([`server`]) and the watches that answer its look-ups ([`cache`]).
+//! It never listens: `pillion_server` is the admission server around it. It knows no rule of SidecarSets either: those are
+//! in the module. Start with [`Module`] and [`Cluster`]; [`live`] reads a real cluster, [`session`] records one.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -23,20 +24,16 @@
 
 pub mod admission;
 mod bounds;
-#[cfg(feature = "server")]
-pub mod cache;
 mod callback;
 mod cluster;
 pub mod file;
 mod grants;
-mod live;
+pub mod live;
 mod log;
 pub mod metadata;
 mod module;
 mod pool;
 mod protocol;
-#[cfg(feature = "server")]
-pub mod server;
 pub mod session;
 pub mod wasm;
 

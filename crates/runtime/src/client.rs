@@ -86,7 +86,7 @@ where
 }
 
 /// Returns the RBAC verb of a request, except that `get` and `list`, which look the same here, both count as `read`.
-fn verb(method: &Method, query: &str) -> &'static str {
+pub(crate) fn verb(method: &Method, query: &str) -> &'static str {
     match method.as_str() {
         "GET" if query.split('&').any(|part| matches!(part, "watch=true" | "watch=1")) => "watch",
         "GET" => "read",

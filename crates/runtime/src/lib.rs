@@ -8,6 +8,8 @@
 //! It never decides what to write: the plans do. It knows no controller, and only [`effects`], [`leader`] and the Events
 //! write to the cluster.
 //!
+//! The admission server uses the watches and tables of [`store`], and nothing else.
+//!
 //! Start with [`controller`], then [`queue`] and [`store`].
 
 pub mod backoff;

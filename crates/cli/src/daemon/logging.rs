@@ -49,8 +49,12 @@ pub fn start(level: Level, format: LogFormat) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    // A target stands for those that begin with it: each crate of Pillion.
-    let targets = Targets::new().with_default(own.min(LevelFilter::WARN)).with_target("pillion", own);
+    // A target stands for those that begin with it: each crate of Pillion. Kube's watcher would warn at each attempt that
+    // lacks a right, which `pillion_runtime` tells once.
+    let targets = Targets::new()
+        .with_default(own.min(LevelFilter::WARN))
+        .with_target("kube_runtime::watcher", own.min(LevelFilter::ERROR))
+        .with_target("pillion", own);
     let is_text = match format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Text => true,

@@ -121,7 +121,7 @@ impl AdmissionResponse {
     }
 
     /// Returns the response for a policy's decision whose changes are this JSON patch, encoded in base64.
-    pub(crate) fn with_patch<O>(uid: &str, patch: Option<String>, decision: ValidationResponse<O>) -> Self {
+    pub fn with_patch<O>(uid: &str, patch: Option<String>, decision: ValidationResponse<O>) -> Self {
         let ValidationResponse { accepted, message, code, mutated_object: _, audit_annotations, warnings } = decision;
         let status = (message.is_some() || code.is_some()).then_some(Status { message, code, details: None });
         Self {
@@ -136,7 +136,7 @@ impl AdmissionResponse {
     }
 
     /// Returns the refusal if the policy changes the object of a request that has none.
-    pub(crate) fn without_object(uid: &str) -> Self {
+    pub fn without_object(uid: &str) -> Self {
         let message = "Incoming object is null, which happens only with DELETE operations, but the policy is \
                        attempting a mutation. This is not allowed";
         Self::refused(uid, message.to_owned(), None)

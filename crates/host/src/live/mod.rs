@@ -41,9 +41,11 @@ pub enum LiveError {
 
 /// The resource that the API server serves for a kind.
 #[derive(Clone)]
-pub(crate) struct Served {
-    pub(crate) resource: ApiResource,
-    pub(crate) namespaced: bool,
+pub struct Served {
+    /// The resource, for requests.
+    pub resource: ApiResource,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
 }
 
 /// A real cluster. Calls block until the API server answers, at most for some seconds.
@@ -203,7 +205,10 @@ impl Cluster for Live {
 }
 
 /// Asks the API server for the resource that it serves for a kind.
-pub(crate) async fn discover(client: &Client, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
+///
+/// # Errors
+/// [`ClusterError::Failed`] with a text for the policy: no answer, or no such resource.
+pub async fn discover(client: &Client, api_version: &str, kind: &str) -> Result<Served, ClusterError> {
     let list = if api_version == "v1" {
         client.list_core_api_resources(api_version).await.map_err(|error| failed(&error))?
     } else {
@@ -258,9 +263,11 @@ fn mask(object: &mut DynamicObject, masks: Option<&BTreeSet<String>>) {
     }
 }
 
-/// Returns the JSON of an object with only the fields of the masks.
-#[cfg(feature = "server")]
-pub(crate) fn masked(object: &[u8], masks: &BTreeSet<String>) -> Result<Vec<u8>, ClusterError> {
+/// Returns the JSON of an object with only the fields of the masks ([`ResourceRequest::field_masks`]).
+///
+/// # Errors
+/// [`ClusterError::Failed`] if `object` is not the JSON of an object.
+pub fn masked(object: &[u8], masks: &BTreeSet<String>) -> Result<Vec<u8>, ClusterError> {
     let failed = |error: serde_json::Error| ClusterError::Failed(error.to_string());
     let mut object: DynamicObject = serde_json::from_slice(object).map_err(failed)?;
     mask(&mut object, Some(masks));
@@ -277,7 +284,7 @@ fn failed(error: &kube::Error) -> ClusterError {
 }
 
 /// Returns the text of an error and its causes in the policy server's format: several causes are numbered.
-pub(crate) fn with_causes(error: &dyn StdError) -> String {
+pub fn with_causes(error: &dyn StdError) -> String {
     let causes: Vec<String> =
         iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string).collect();
     match causes.as_slice() {

@@ -7,7 +7,7 @@ use pillion_testkit::http;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::{ResourceAttributes, get_request};
+use crate::cluster::ResourceAttributes;
 
 /// A cluster whose API server answers with `handler`.
 fn cluster(handler: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static) -> Live {
@@ -66,7 +66,14 @@ fn pod(types: bool) -> Value {
 
 fn get(kind: &str, name: &str, namespace: Option<&str>, masks: &[&str]) -> ResourceRequest {
     let masks = (!masks.is_empty()).then(|| masks.iter().map(ToString::to_string).collect());
-    ResourceRequest { field_masks: masks, ..get_request(kind, namespace, name) }
+    ResourceRequest {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        disable_cache: true,
+        field_masks: masks,
+    }
 }
 
 fn list(kind: &str, namespace: Option<&str>) -> ListRequest {

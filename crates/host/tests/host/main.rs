@@ -1,4 +1,4 @@
-//! The policy through the built module, and the admission server.
+//! The policy through the built module.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A panic is how a test fails.
 
 mod additions;
@@ -15,8 +15,6 @@ mod manifests;
 mod opt_out;
 mod overrides;
 mod properties;
-#[cfg(feature = "server")]
-mod server;
 mod settings;
 mod shoots;
 mod support;

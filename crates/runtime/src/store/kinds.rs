@@ -115,7 +115,7 @@ pub(super) async fn workloads(client: Client, workload: &'static Workload, table
         served(&client, &[api_version], kind, &table).await;
     }
     let api = Api::<WorkloadObject>::all_with(client, &resource(api_version, kind));
-    keep(Watch::new(api, kind), table, move |object| Subject::of_workload(kind, object)).await;
+    keep(Watch::new(api, *kind), table, move |object| Subject::of_workload(kind, object)).await;
 }
 
 /// Returns the watch of SidecarSets, in the preferred version that the API server serves. Waits until it serves one.

@@ -3,6 +3,9 @@
 //! [`Store`] has the objects that several controllers need; a watch of them starts when the first controller asks for
 //! it. A controller watches other objects with [`Store::keep`]. Every write of this process goes into the tables at
 //! once ([`Store::written`]), so no plan is made from a state that is known to be outdated.
+//!
+//! A watch without a store is run by [`keep`]. If its client listens for signs of life ([`listening`]), the table says until
+//! which moment it is complete.
 
 mod account;
 mod change;
@@ -11,6 +14,7 @@ mod kinds;
 mod namespace;
 mod progress;
 mod sidecar_set;
+mod signs;
 mod slim;
 mod subject;
 mod table;
@@ -19,6 +23,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -39,20 +44,21 @@ pub use kept::Kept;
 pub use namespace::Namespace;
 pub use progress::{Progress, Report};
 pub use sidecar_set::SidecarSetObject;
+pub use signs::{NoAnswer, listening};
 pub use slim::Slim;
 pub use subject::{PodObject, Subject, WorkloadObject};
 pub use table::Table;
-pub use watch::{Watch, Watched};
+pub use watch::{Watch, Watched, failed_request, keep};
 
 use progress::Registry;
-use watch::{Absorb, Absorbing, keep};
+use watch::{Absorb, Absorbing};
 
 /// The objects of the cluster that the controllers of this process have asked for.
 pub struct Store {
     client: Client,
     registry: Registry,
     /// The tables that take the objects of a kind: there may be hundreds of one kind, such as one for each namespace.
-    absorbing: Mutex<HashMap<&'static str, Vec<Arc<dyn Absorb>>>>,
+    absorbing: Mutex<HashMap<Cow<'static, str>, Vec<Arc<dyn Absorb>>>>,
     namespaces: OnceLock<Watched<Namespace>>,
     sidecar_sets: OnceLock<Watched<SidecarSetObject>>,
     pods: OnceLock<Watched<Subject>>,
@@ -172,7 +178,7 @@ impl Store {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Projection,
     {
-        self.start(watch.kind.to_owned(), watch, see)
+        self.start(watch.kind.clone().into_owned(), watch, see)
     }
 
     fn start<K, T>(
@@ -200,7 +206,7 @@ impl Store {
     {
         let absorbing: Absorbing<K, T, See> =
             Absorbing { table: Arc::downgrade(table), selection: watch.selection(), see, kind: PhantomData };
-        self.absorbing.lock().entry(watch.kind).or_default().push(Arc::new(absorbing));
+        self.absorbing.lock().entry(watch.kind.clone()).or_default().push(Arc::new(absorbing));
     }
 
     /// Takes an object as it is after a write of this process.

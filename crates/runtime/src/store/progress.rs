@@ -19,6 +19,8 @@ pub struct Progress(Arc<ProgressState>);
 struct ProgressState {
     is_complete: watch::Sender<bool>,
     problem: Mutex<Option<WatchFailure>>,
+    /// The last sign of life.
+    alive: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -26,11 +28,17 @@ struct WatchFailure {
     text: String,
     /// When the failure stops counting; `None` if it counts until success is reported.
     ends: Option<Instant>,
+    /// What the log says when success is reported; `None` if it does not have the failure either.
+    told: Option<String>,
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Self(Arc::new(ProgressState { is_complete: watch::Sender::new(false), problem: Mutex::default() }))
+        Self(Arc::new(ProgressState {
+            is_complete: watch::Sender::new(false),
+            problem: Mutex::default(),
+            alive: Mutex::default(),
+        }))
     }
 }
 
@@ -59,19 +67,50 @@ impl Progress {
         self.0.is_complete.send_replace(true);
     }
 
+    /// Returns the time since the last sign of life: everything that changed before that is seen. `None` before the first
+    /// list. If the client does not listen for signs of life ([`listening`](super::listening)), only lists are.
+    pub fn age(&self) -> Option<Duration> {
+        self.0.alive.lock().map(|alive| alive.elapsed())
+    }
+
+    /// Whether there was a sign of life after this.
+    pub(super) fn is_alive_since(&self, at: Instant) -> bool {
+        self.0.alive.lock().is_some_and(|alive| alive > at)
+    }
+
+    /// Reports that everything that changed before this is seen.
+    pub fn alive(&self, at: Instant) {
+        let mut alive = self.0.alive.lock();
+        *alive = alive.max(Some(at));
+    }
+
     /// Reports that the watch works again.
     pub(super) fn works(&self) {
-        *self.lock() = None;
+        let failure = self.lock().take();
+        if let Some(told) = failure.and_then(|failure| failure.told) {
+            tracing::info!("{told}");
+        }
     }
 
     /// Reports a failure that lasts until success is reported.
     pub fn fail(&self, text: String) {
-        *self.lock() = Some(WatchFailure { text, ends: None });
+        *self.lock() = Some(WatchFailure { text, ends: None, told: None });
+    }
+
+    /// Reports a failure that lasts until success is reported. The log gets it once, with this warning, and only if it
+    /// follows another failure or `lasts`: connections break every day. Success is then told, too.
+    pub fn fail_told(&self, text: String, lasts: bool, warning: &str, success: String) {
+        let mut problem = self.lock();
+        let lasts = lasts || problem.is_some();
+        if lasts && !problem.as_ref().is_some_and(|known| known.told.is_some() && known.text == text) {
+            tracing::warn!("{warning}");
+        }
+        *problem = Some(WatchFailure { text, ends: None, told: lasts.then_some(success) });
     }
 
     /// Reports a failure that is reported again soon if it lasts.
     pub(super) fn fail_for_now(&self, text: String) {
-        *self.lock() = Some(WatchFailure { text, ends: Some(Instant::now() + FRESH) });
+        *self.lock() = Some(WatchFailure { text, ends: Some(Instant::now() + FRESH), told: None });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<WatchFailure>> {
@@ -181,6 +220,34 @@ mod tests {
         registry.add("one: Role".to_owned(), false, &progress);
         drop(progress);
         assert_eq!(registry.report(), Report::default());
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_only_if_it_lasts() {
+        let progress = Progress::default();
+        let fail = |text: &str, lasts| {
+            progress.fail_told(text.to_owned(), lasts, &format!("not watched: {text}"), "watched again".to_owned());
+            progress.lock().as_ref().map(|failure| (failure.text.clone(), failure.told.is_some()))
+        };
+        let shown = |text: &str, told| Some((text.to_owned(), told));
+        assert_eq!(fail("connection reset", false), shown("connection reset", false));
+        assert_eq!(fail("connection refused", false), shown("connection refused", true), "it failed again");
+        progress.works();
+        assert_eq!(progress.problem(), None);
+        assert_eq!(fail("connection reset", false), shown("connection reset", false), "another one");
+        progress.done();
+        assert_eq!(fail("forbidden", true), shown("forbidden", true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_sign_of_life_counts() {
+        let (progress, start) = (Progress::default(), Instant::now());
+        assert_eq!(progress.age(), None);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        progress.alive(start + Duration::from_secs(2));
+        progress.alive(start + Duration::from_secs(1));
+        assert_eq!(progress.age(), Some(Duration::from_secs(3)));
+        assert!(progress.is_alive_since(start) && !progress.is_alive_since(start + Duration::from_secs(2)));
     }
 
     /// A watch that resumes after an interruption reports nothing until something changes.

@@ -1,19 +1,22 @@
 //! The watch of one kind of objects.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures_util::{TryStreamExt as _, pin_mut};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Config, Event, watcher as events_of};
+use kube::runtime::utils::Backoff as _;
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event, watcher as events_of};
 use kube::{Api, Resource};
 use pillion_kubernetes::json;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
 
 use super::change::Projection;
 use super::table::{ObjectPlace, Table, Version};
@@ -23,19 +26,25 @@ use crate::problem::{WriteProblem, classify};
 /// a time, the API server rejects some, including other requests of this process.
 static LISTS: Semaphore = Semaphore::const_new(16);
 
+/// Called with a failure of a watch.
+type Tell = dyn Fn(&watcher::Error) + Send + Sync;
+
 /// The objects to watch.
 pub struct Watch<K> {
     pub(super) api: Api<K>,
-    pub(super) kind: &'static str,
+    pub(super) kind: Cow<'static, str>,
     pub(super) is_one_of_many: bool,
     labels: Vec<(String, Option<String>)>,
     fields: Vec<(String, String)>,
+    max_staleness: Option<Duration>,
+    tell: Option<Box<Tell>>,
 }
 
 impl<K> Watch<K> {
     /// Watches all objects of an API, which are of this kind.
-    pub fn new(api: Api<K>, kind: &'static str) -> Self {
-        Self { api, kind, is_one_of_many: false, labels: Vec::new(), fields: Vec::new() }
+    pub fn new(api: Api<K>, kind: impl Into<Cow<'static, str>>) -> Self {
+        let (labels, fields) = (Vec::new(), Vec::new());
+        Self { api, kind: kind.into(), is_one_of_many: false, labels, fields, max_staleness: None, tell: None }
     }
 
     /// Restricts the watch to objects with a label, or with a label of this value.
@@ -59,8 +68,24 @@ impl<K> Watch<K> {
         self
     }
 
+    /// Opens the watch again in time for a table whose age must not exceed this bound, at least two seconds. The API must
+    /// have a client that listens for signs of life ([`listening`](super::listening)), and this process must not write
+    /// such objects.
+    #[must_use]
+    pub fn max_staleness(mut self, bound: Duration) -> Self {
+        self.max_staleness = Some(bound);
+        self
+    }
+
+    /// Calls this function with each failure, in place of a line in the log and a report to [`Progress`](super::Progress).
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(&watcher::Error) + Send + Sync + 'static) -> Self {
+        self.tell = Some(Box::new(tell));
+        self
+    }
+
     fn config(&self) -> Config {
-        let mut config = Config::default();
+        let mut config = Config { timeout: self.max_staleness.map(period), ..Config::default() };
         if !self.labels.is_empty() {
             let terms = self.labels.iter().map(|(key, value)| match value {
                 Some(value) => format!("{key}={value}"),
@@ -82,18 +107,25 @@ impl<K> Watch<K> {
     {
         Selection {
             url: self.api.resource_url().to_owned(),
-            kind: self.kind,
+            kind: self.kind.clone(),
             labels: self.labels.clone(),
             fields: self.fields.clone(),
         }
     }
 }
 
+/// Returns the duration of one watch, in seconds: two thirds of the bound, so that opening it again keeps the bound, and at
+/// most what the client allows. An API server sends a bookmark a minute, and none while nothing in the whole resource has
+/// changed since the watch was opened (`cacher/cache_watcher.go` of kube-apiserver 1.34).
+fn period(max_staleness: Duration) -> u32 {
+    u32::try_from((max_staleness * 2 / 3).as_secs()).unwrap_or(u32::MAX).clamp(1, 290)
+}
+
 /// Which objects a watch shows.
 pub(super) struct Selection {
     /// The path of the objects at the API server, with the namespace if the watch is limited to one.
     url: String,
-    kind: &'static str,
+    kind: Cow<'static, str>,
     labels: Vec<(String, Option<String>)>,
     fields: Vec<(String, String)>,
 }
@@ -179,7 +211,7 @@ where
         if self.selection.takes(object)
             && let Ok(object) = K::deserialize(object)
         {
-            take(&table, object, &*self.see);
+            take(&table, Version::from_metadata(object.meta()), object, &*self.see);
         }
         true
     }
@@ -187,8 +219,8 @@ where
     fn deleted(&self, object: &Value) -> bool {
         let Some(table) = self.table.upgrade() else { return false };
         if self.selection.is_of_kind(object) {
-            let text = |key| json::text(object, &["metadata", key]).to_owned();
-            table.remove(ObjectPlace { namespace: text("namespace"), name: text("name") }, &text("uid"));
+            let text = |key| json::text(object, &["metadata", key]);
+            table.remove(&ObjectPlace::new(text("namespace"), text("name")), text("uid"));
         }
         true
     }
@@ -199,17 +231,57 @@ where
 }
 
 /// Takes an object that a watch or a write has shown.
-fn take<K: Resource, T: Projection>(table: &Table<T>, object: K, see: impl Fn(K) -> Option<T>) {
-    let (place, version) = (ObjectPlace::from_object(&object), Version::from_metadata(object.meta()));
+fn take<K: Resource, T: Projection>(table: &Table<T>, version: Version, object: K, see: impl Fn(K) -> Option<T>) {
+    let place = ObjectPlace::from_object(&object);
     match see(object) {
-        Some(seen) => table.put(place, version, seen),
-        None => table.leave(place, &version.uid),
+        Some(seen) => table.put(&place, version, seen),
+        None => table.leave(&place, &version.uid),
+    }
+}
+
+impl<K: Resource> Watch<K> {
+    /// Returns the version with which the table compares an object.
+    fn version(&self, object: &K) -> Version {
+        match self.max_staleness {
+            None => Version::from_metadata(object.meta()),
+            // Nothing but the watch writes into this table, so the order counts in which objects arrive. Versions are
+            // lower than before if somebody has restored a backup of the cluster.
+            Some(_) => Version::default(),
+        }
+    }
+
+    /// Writes an event into the table. Returns whether the table was listed before or is now.
+    fn show<T: Projection>(&self, event: Event<K>, table: &Table<T>, see: impl Fn(K) -> Option<T>) -> bool {
+        match event {
+            Event::Init => table.start_list(),
+            Event::InitApply(object) => {
+                let (place, version) = (ObjectPlace::from_object(&object), self.version(&object));
+                if let Some(seen) = see(object) {
+                    table.add_to_list(place, version, seen);
+                }
+            }
+            Event::InitDone => {
+                table.end_list();
+                return true;
+            }
+            Event::Apply(object) => {
+                table.progress().works();
+                take(table, self.version(&object), object, see);
+                return true;
+            }
+            Event::Delete(object) => {
+                table.progress().works();
+                table.remove(&ObjectPlace::from_object(&object), &self.version(&object).uid);
+                return true;
+            }
+        }
+        false
     }
 }
 
 /// Watches objects for as long as it is polled and keeps the result of `see` for each; objects for which `see` returns
 /// `None` are not kept.
-pub(super) async fn keep<K, T>(watch: Watch<K>, table: Arc<Table<T>>, see: impl Fn(K) -> Option<T> + Send)
+pub async fn keep<K, T>(watch: Watch<K>, table: Arc<Table<T>>, see: impl Fn(K) -> Option<T> + Send)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     T: Projection,
@@ -217,40 +289,47 @@ where
     // The semaphore is never closed, so this cannot fail.
     let mut turn = if watch.is_one_of_many { LISTS.acquire().await.ok() } else { None };
     let rule = rule(watch.api.resource_url());
-    let (config, kind) = (watch.config(), watch.kind);
-    let events = events_of(watch.api, config).default_backoff();
-    pin_mut!(events);
+    let (mut backoff, mut failed) = (DefaultBackoff::default(), Instant::now());
     loop {
-        let event = match events.try_next().await {
-            Ok(Some(event)) => event,
-            Ok(None) => return,
-            Err(error) => {
-                drop(turn.take());
-                note_broken_watch(&table, kind, problem(&error, &rule));
-                continue;
-            }
-        };
-        match event {
-            Event::Init => table.start_list(),
-            Event::InitApply(object) => {
-                let (place, version) = (ObjectPlace::from_object(&object), Version::from_metadata(object.meta()));
-                if let Some(seen) = see(object) {
-                    table.add_to_list(place, version, seen);
+        let events = events_of(watch.api.clone(), watch.config());
+        pin_mut!(events);
+        loop {
+            let error = match events.try_next().await {
+                Ok(Some(event)) => {
+                    if watch.show(event, &table, &see) {
+                        drop(turn.take());
+                        backoff.reset();
+                    }
+                    continue;
                 }
+                Ok(None) => return,
+                Err(error) => error,
+            };
+            drop(turn.take());
+            match &watch.tell {
+                Some(tell) => tell(&error),
+                None => note_broken_watch(&table, &watch.kind, problem(&error, &rule)),
             }
-            Event::InitDone => {
-                drop(turn.take());
-                table.end_list();
+            if table.progress().is_alive_since(failed) {
+                backoff.reset();
             }
-            Event::Apply(object) => {
-                table.progress().works();
-                take(&table, object, &see);
-            }
-            Event::Delete(object) => {
-                table.progress().works();
-                table.remove(ObjectPlace::from_object(&object), &Version::from_metadata(object.meta()).uid);
+            failed = Instant::now();
+            sleep(backoff.next().unwrap_or_default()).await;
+            if has_lost_events(&error) {
+                break;
             }
         }
+    }
+}
+
+/// Whether the watcher of kube would go on after this error without events that the API server has sent, or would send if
+/// the watch were opened from an earlier version. A new watcher lists everything.
+fn has_lost_events(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 410,
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_)) | watcher::Error::WatchError(_) => true,
+        _ => false,
     }
 }
 
@@ -271,14 +350,18 @@ pub(super) fn rule(url: &str) -> String {
     format!("{{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"list\", \"watch\"]}}")
 }
 
+/// Returns the verb of the request that failed, and why it failed; `None` if the failure is in an answer.
+pub fn failed_request(error: &watcher::Error) -> Option<(&'static str, &kube::Error)> {
+    match error {
+        watcher::Error::InitialListFailed(cause) => Some(("list", cause)),
+        watcher::Error::WatchStartFailed(cause) | watcher::Error::WatchFailed(cause) => Some(("watch", cause)),
+        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
+    }
+}
+
 /// Describes a failure of a watch for people, with the missing RBAC rule if there is one.
 pub(super) fn problem(error: &watcher::Error, rule: &str) -> String {
-    let cause = match error {
-        watcher::Error::InitialListFailed(cause)
-        | watcher::Error::WatchStartFailed(cause)
-        | watcher::Error::WatchFailed(cause) => cause,
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return error.to_string(),
-    };
+    let Some((_, cause)) = failed_request(error) else { return error.to_string() };
     match classify(cause) {
         WriteProblem::Forbidden(message) => format!("{message}; it needs the rule {rule}"),
         WriteProblem::NotFound => "the API server does not serve it".to_owned(),

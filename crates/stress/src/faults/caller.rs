@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_host::server::client::{Answer, Client, ClientError, Protocol, TlsServer};
+use pillion_server::client::{Answer, Client, ClientError, Protocol, TlsServer};
 use tokio::time::{sleep, timeout};
 
 /// The timeout of a call, above that of the review.

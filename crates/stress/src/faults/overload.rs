@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use pillion_host::server::client::Answer;
+use pillion_server::client::Answer;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 

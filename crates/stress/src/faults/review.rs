@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pillion_host::server::client::Answer;
+use pillion_server::client::Answer;
 use serde_json::{Value, json};
 
 /// The images of the injected containers start like this.

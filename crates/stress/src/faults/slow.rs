@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use pillion_host::paths;
-use pillion_host::server::client::TlsServer;
+use pillion_kubernetes::paths;
+use pillion_server::client::TlsServer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};

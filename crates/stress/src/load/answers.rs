@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
 use pillion_bench::corpus::random::Random;
 use pillion_host::admission::{AdmissionRequest, AdmissionResponse};
-use pillion_host::server::Endpoint;
 use pillion_host::{Module, NoCluster};
+use pillion_server::Endpoint;
 use serde_json::{Value, json};
 
 use super::destination::Destination;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use http::Uri;
-use pillion_host::server::Endpoint;
-use pillion_host::server::client::{Client, ClientError, Protocol, TlsServer};
+use pillion_server::Endpoint;
+use pillion_server::client::{Client, ClientError, Protocol, TlsServer};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;

@@ -1,7 +1,7 @@
 //! The settings and requests of a busy cluster. The same seed gives the same mix.
 
 use pillion_bench::corpus::random::Random;
-use pillion_host::server::Endpoint;
+use pillion_server::Endpoint;
 use serde_json::{Value, json};
 
 /// The number of `SidecarSet`s in the settings. Only Pods to be refused have the label of the last one.

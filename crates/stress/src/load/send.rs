@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use pillion_bench::corpus::random::Random;
-use pillion_host::paths;
-use pillion_host::server::client::{Client, ClientError, Prepared};
+use pillion_kubernetes::paths;
+use pillion_server::client::{Client, ClientError, Prepared};
 use tokio::task::JoinSet;
 
 use super::answers::{Answers, Case, Cases};

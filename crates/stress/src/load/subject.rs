@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use pillion_bench::corpus::requests::{Resource, create};
 use pillion_bench::corpus::{Style, pods, sidecar_sets};
 use pillion_bench::scenario::{SEED, bundle_of};
-use pillion_host::server::Endpoint;
+use pillion_server::Endpoint;
 use serde_json::{Value, json};
 
 use super::mix::{self, Sample};

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use pillion_host::paths;
-use pillion_host::server::client::{Client, Protocol, TlsServer};
+use pillion_kubernetes::paths;
+use pillion_server::client::{Client, Protocol, TlsServer};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpStream;

@@ -12,10 +12,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use pillion_certificates::{CaBundleTarget, Certificates, Clock, Lifetimes, SelfSigned};
-use pillion_host::server::client::{Client as Caller, Protocol, TlsServer as Called};
-use pillion_host::server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_host::{CodeCache, Module, NoCluster};
 use pillion_install::rendering::crd;
+use pillion_server::client::{Client as Caller, Protocol, TlsServer as Called};
+use pillion_server::{Limits, Metrics, Readiness, Running, ServedSettings, Server};
 use pillion_testenv::{Cluster, Hook, Options, until};
 use serde_json::json;
 use tokio::net::TcpListener;

@@ -85,15 +85,16 @@ async fn tcn4_the_api_server_gives_the_token_to_the_named_container_alone() {
         namespaces.patch(&name, &PatchParams::default(), &patch).await.unwrap();
     };
     annotate("proxy".into()).await;
+    // The twin refuses a Pod if the server saw the change between the two webhooks.
     let of_namespace = async || {
-        let made = made(&web(&json!({}), &json!({}))).await.unwrap();
+        let made = made(&web(&json!({}), &json!({}))).await.ok()?;
         (holders(&made) == ["proxy"]).then_some(())
     };
     until("the annotation of the Namespace counting", SOON, of_namespace).await.unwrap();
     assert_eq!(holders(&made(&web(&app, &json!({}))).await.unwrap()), ["app"]);
     annotate(Value::Null).await;
     let as_before = async || {
-        let made = made(&web(&json!({}), &json!({}))).await.unwrap();
+        let made = made(&web(&json!({}), &json!({}))).await.ok()?;
         (holders(&made) == ["app", "proxy"]).then_some(())
     };
     until("the token being everywhere again", SOON, as_before).await.unwrap();

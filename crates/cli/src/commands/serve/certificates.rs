@@ -8,7 +8,7 @@ use kube::{Client, Config};
 use pillion_certificates::{
     CaBundleTarget, Certificates, Files, SelfSigned, ServerNames, TemporaryAuthority, system_clock,
 };
-use pillion_host::server::Readiness;
+use pillion_server::Readiness;
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::Config;
 use pillion_bundle::source::ConfigMapName;
-use pillion_host::cache::{Cache, Options as CacheOptions, Watched};
-use pillion_host::server::{Metrics, Readiness};
 use pillion_host::{Cluster, Live, NoCluster};
+use pillion_server::cache::{Cache, Options as CacheOptions, Watched};
+use pillion_server::{Metrics, Readiness};
 
 use super::options::{self, Options};
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use pillion_host::server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_host::{CodeCache, LogLevel, LogLine, Module};
 use pillion_install::settings;
 use pillion_preview::module;
+use pillion_server::{Limits, Metrics, POLL, Readiness, Server, SettingsFile};
 use pillion_terminal::units::{Size, Span};
 use pillion_terminal::{Status, Terminal};
 use tokio::net::TcpListener;
@@ -177,7 +177,7 @@ struct Serving {
     limits: Limits,
     module: Module,
     settings: SettingsFile,
-    first: pillion_host::server::ServedSettings,
+    first: pillion_server::ServedSettings,
 }
 
 impl Serving {
