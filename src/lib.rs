@@ -2,6 +2,8 @@
 //!
 //! It decodes payloads, calls admission, and encodes the outcome. Every payload gets an answer: users would see a guest
 //! error or a trap as code 500 with a stack trace, whatever the `failurePolicy`.
+//!
+//! It never decides anything: `pillion-admission` does. Start with `payload.rs` and `response.rs`.
 
 mod host;
 mod payload;

@@ -50,6 +50,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! It never decides which SidecarSets are in a bundle (`pillion_plan` does), and asks no cluster. Start with [`write()`] and
+//! [`Bundle::read`]; [`config_map`] has the form that controllers keep.
 #![forbid(unsafe_code)]
 
 mod anchors;

@@ -12,6 +12,8 @@
 //!
 //! The decisions are pure functions (`plan.rs`) of the contents of the Secret, of the `caBundle`s and of the time. rcgen
 //! makes certificates, rustls serves them, x509-parser reads them.
+//!
+//! It never serves a request, and knows no policy. Start with [`Certificates`] and [`self_signed`].
 #![forbid(unsafe_code)]
 
 mod api;

@@ -3,6 +3,8 @@
 //! `make run` shows it. It calls the rules directly, so it needs neither the WebAssembly module nor a cluster, and it is
 //! built in a fraction of the time that the command line takes. `pillion inject --diff` asks the module the same
 //! question; a test compares both on every folder of `examples`.
+//!
+//! It never asks a cluster or writes a file. Start with [`look`].
 #![forbid(unsafe_code)]
 
 mod manifests;

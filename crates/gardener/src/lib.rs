@@ -3,6 +3,8 @@
 //! The object contains a `serviceAccountConfig` below one or several paths ([`crate::settings`]), and annotations. Each
 //! rule compares the new object with the old one. [`judge`] collects all errors (D1 to D19) and all warnings for the
 //! author (W1 to W7, D21).
+//!
+//! It never changes a Shoot, and looks nothing up. Start with [`judge`].
 #![forbid(unsafe_code)]
 
 mod config;

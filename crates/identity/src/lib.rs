@@ -11,6 +11,9 @@
 //!   lists the permissions that merging drops.
 //! * [`guards`] judge requests of other users that could circumvent it. [`running`]: the settings of those about running
 //!   Pods.
+//!
+//! It never changes a Pod but for its account, its automounting and its token volumes, and asks a cluster only through the
+//! traits of `pillion_kubernetes`. Start with [`declared`], then [`decide`] and [`tokens`].
 #![forbid(unsafe_code)]
 
 mod allowed;

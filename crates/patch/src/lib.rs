@@ -6,6 +6,8 @@
 //! spent on copying them (docs/benchmarks.md). The values of `managedFields` stay texts, and are replaced whole if they
 //! differ: they are often a third of a Pod, and no policy changes them.
 //!
+//! It never applies a patch. Start with [`diff`].
+//!
 //! ```
 //! use pillion_patch::{Node, diff};
 //!

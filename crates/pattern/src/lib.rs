@@ -1,4 +1,6 @@
 //! Regular expressions written by users: RE2's syntax, as in Go, executed by `regex-lite`.
+//!
+//! It never runs longer than its limit on cost allows. Start with [`Pattern`].
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! are not what they say.
 //!
 //! This crate is a tool for `make site`. No other crate depends on it.
+//!
+//! It never changes a document. Start with [`build`].
 
 pub mod blocks;
 pub mod outside;

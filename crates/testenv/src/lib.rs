@@ -4,6 +4,8 @@
 //! kube-scheduler and kwok, which simulates nodes and kubelets, or real nodes, on which containers run. `testenv/build`
 //! (`make test-cluster`) builds these programs.
 //!
+//! It never stands in for a part of Kubernetes, except for nodes (kwok). Start with [`Cluster`] and [`Options`].
+//!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use pillion_testenv::{Cluster, Options};

@@ -2,6 +2,8 @@
 //! need none of these, are in `pillion-samples`.
 //!
 //! The helpers panic on errors: a test that cannot find its module or read its fixtures has failed.
+//!
+//! It is never part of a program. Start with [`module`] and [`FakeCluster`].
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
