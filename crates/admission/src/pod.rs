@@ -276,16 +276,9 @@ mod tests {
 
     use super::*;
     use crate::settings::Settings;
-    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::Failure;
+    use pillion_samples::lookups::FakeObjects;
     use pillion_sidecarset::gates::Gates;
-
-    struct Unreachable;
-
-    impl Lookup for Unreachable {
-        fn get(&self, _: &ObjectRef) -> Answer {
-            Err(Failure::Timeout)
-        }
-    }
 
     /// Returns the refusal of a Pod with an `app` container and an annotation `k`, in a cluster that does not answer.
     fn refused(sets: &[Value]) -> Refusal {
@@ -295,7 +288,12 @@ mod tests {
             "spec": {"containers": [{"name": "app"}]}
         });
         let settings = Settings::default();
-        let context = Context { settings: &settings, sidecar_sets: &sets, lookup: &Unreachable, now: Timestamp(0) };
+        let context = Context {
+            settings: &settings,
+            sidecar_sets: &sets,
+            lookup: &FakeObjects::answering(Err(Failure::Timeout)),
+            now: Timestamp(0),
+        };
         let outcome = admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context);
         let Verdict::Refused(refusal) = outcome.verdict else { panic!("{outcome:?}") };
         refusal
@@ -324,7 +322,12 @@ mod tests {
         let sets = [SidecarSet::from_decoded(set("s", |_| {}))];
         let gates = Gates { service_account_injection: true, ..Gates::default() };
         let settings = Settings { gates, role, ..Settings::default() };
-        let context = Context { settings: &settings, sidecar_sets: &sets, lookup: &Unreachable, now: Timestamp(0) };
+        let context = Context {
+            settings: &settings,
+            sidecar_sets: &sets,
+            lookup: &FakeObjects::answering(Err(Failure::Timeout)),
+            now: Timestamp(0),
+        };
         admit(PodRequest { uid: "u", namespace: "n", object: &pod }, context)
     }
 

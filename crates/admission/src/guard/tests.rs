@@ -1,12 +1,12 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use pillion_identity::rules::Rules;
 use pillion_kubernetes::authorizer::{Authorizer, Question};
-use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+use pillion_kubernetes::lookup::{Answer, Failure};
 use pillion_kubernetes::time::Timestamp;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
@@ -15,20 +15,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::settings::Settings;
 
-/// A cluster with only these objects, by `Kind/name`.
-#[derive(Default)]
-struct Cluster {
-    answers: Vec<(&'static str, Answer)>,
-    asked: RefCell<Vec<String>>,
+/// Returns a cluster without objects.
+fn empty() -> FakeObjects {
+    FakeObjects::answering(Ok(None))
 }
 
-impl Lookup for Cluster {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        let key = format!("{}/{}", object.kind, object.name);
-        let answer = self.answers.iter().find(|(name, _)| *name == key).map_or(Ok(None), |(_, a)| a.clone());
-        self.asked.borrow_mut().push(key);
-        answer
-    }
+/// Returns a cluster with this object alone.
+fn having((object, answer): (&str, Answer)) -> FakeObjects {
+    empty().with(object, answer)
 }
 
 struct Nobody;
@@ -41,7 +35,7 @@ impl Authorizer for Nobody {
 
 fn web(labels: &Value) -> (&'static str, Answer) {
     let metadata = json!({"name": "web", "labels": labels});
-    ("Namespace/web", Ok(Some(json!({"metadata": metadata, "status": {"phase": "Active"}}))))
+    ("Namespace web", Ok(Some(json!({"metadata": metadata, "status": {"phase": "Active"}}))))
 }
 
 fn request((group, kind): (&str, &str), operation: &str, object: Value, old_object: Value) -> Request {
@@ -62,7 +56,7 @@ fn settings() -> Settings {
     }
 }
 
-fn judged(request: &Request, settings: &Settings, cluster: &Cluster) -> Outcome {
+fn judged(request: &Request, settings: &Settings, cluster: &FakeObjects) -> Outcome {
     let world = World { lookup: cluster, authorizer: &Nobody, now: Timestamp(0), elapsed: &Duration::default };
     admit(request, request.target(), settings, world).unwrap_or_else(|refused| refused)
 }
@@ -114,7 +108,7 @@ const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
     "403 metadata.annotations[kubernetes.io/service-account.name]: "
 )]
 fn each_guard_answers_its_requests(#[case] request: Request, #[case] begins: &str) {
-    let cluster = Cluster { answers: vec![web(&json!({}))], ..Cluster::default() };
+    let cluster = having(web(&json!({})));
     let text = shown(judged(&request, &settings(), &cluster));
     assert!(text.starts_with(begins), "{text}");
 }
@@ -126,9 +120,9 @@ fn each_guard_answers_its_requests(#[case] request: Request, #[case] begins: &st
 #[case::binding(request(("rbac.authorization.k8s.io", "RoleBinding"), "DELETE", Value::Null, json!({"metadata": {"name": "a"}})))]
 #[case::secret(request(("", "Secret"), "CREATE", json!({"type": "Opaque", "metadata": {"name": "s"}}), Value::Null))]
 fn what_no_guard_minds_is_accepted_unasked(#[case] request: Request) {
-    let cluster = Cluster::default();
+    let cluster = empty();
     assert_eq!(judged(&request, &settings(), &cluster), Verdict::Unchanged.into());
-    assert_eq!(*cluster.asked.borrow(), [""; 0]);
+    assert_eq!(cluster.asked(), [""; 0]);
 }
 
 fn token(annotations: Value) -> Request {
@@ -138,11 +132,8 @@ fn token(annotations: Value) -> Request {
     request(("", "Secret"), "CREATE", object, Value::Null)
 }
 
-fn account_of_uid_7() -> Cluster {
-    Cluster {
-        answers: vec![("ServiceAccount/a", Ok(Some(json!({"metadata": {"name": "a", "uid": "7"}}))))],
-        ..Cluster::default()
-    }
+fn account_of_uid_7() -> FakeObjects {
+    having(("ServiceAccount web/a", Ok(Some(json!({"metadata": {"name": "a", "uid": "7"}})))))
 }
 
 /// RUN-3: a token Secret gets the UID of its account, so that it does not become a token of a later one.
@@ -156,7 +147,7 @@ fn run3_a_token_secret_is_bound_to_its_account() {
         secret["metadata"]["annotations"],
         json!({"kubernetes.io/service-account.name": "a", "kubernetes.io/service-account.uid": "7"})
     );
-    assert_eq!(*cluster.asked.borrow(), ["ServiceAccount/a"], "asked once for both");
+    assert_eq!(cluster.asked(), ["ServiceAccount web/a"], "asked once for both");
 }
 
 #[rstest]
@@ -197,7 +188,7 @@ fn mrg8_accounts_in_use_stay(#[case] selector: Value, #[case] user: &str) {
     }
     settings.sidecar_sets = vec![set("logs", "log-agent", &selector), set("mesh", "mesh", &json!(null))];
     let labels = json!({"env": "prod", "kubernetes.io/metadata.name": "web"});
-    let cluster = Cluster { answers: vec![web(&labels)], ..Cluster::default() };
+    let cluster = having(web(&labels));
     let expected = if user.is_empty() {
         "accepted".to_owned()
     } else {
@@ -207,8 +198,8 @@ fn mrg8_accounts_in_use_stay(#[case] selector: Value, #[case] user: &str) {
         )
     };
     assert_eq!(shown(judged(&deletion(), &settings, &cluster)), expected);
-    let asked = cluster.asked.borrow();
-    assert!(asked.iter().filter(|asked| *asked == "Namespace/web").count() <= 1, "{asked:?}");
+    let asked = cluster.asked();
+    assert!(asked.iter().filter(|asked| *asked == "Namespace web").count() <= 1, "{asked:?}");
 
     settings.gates.service_account_injection = false;
     assert_eq!(shown(judged(&deletion(), &settings, &cluster)), "accepted", "nobody uses it without the feature");
@@ -225,7 +216,7 @@ fn mrg8_every_set_that_uses_it_is_named() {
         set("mesh", "mesh", &Value::Null),
         set("a", "log-agent", &Value::Null),
     ];
-    let cluster = Cluster { answers: vec![web(&json!({}))], ..Cluster::default() };
+    let cluster = having(web(&json!({})));
     let text = shown(judged(&deletion(), &settings, &cluster));
     assert!(text.contains("in use by the SidecarSets \"a\", \"z\";"), "{text}");
 }
@@ -235,12 +226,12 @@ fn mrg8_every_set_that_uses_it_is_named() {
 fn mrg8_an_unreadable_namespace_is_asked_for_again() {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &json!({"matchLabels": {"env": "prod"}}))];
-    let cluster = Cluster { answers: vec![("Namespace/web", Err(Failure::Timeout))], ..Cluster::default() };
+    let cluster = having(("Namespace web", Err(Failure::Timeout)));
     assert_eq!(
         shown(judged(&deletion(), &settings, &cluster)),
         "503 metadata.namespace: Namespace \"web\" could not be read: no answer in time; try again"
     );
-    assert_eq!(*cluster.asked.borrow(), ["Namespace/web"]);
+    assert_eq!(cluster.asked(), ["Namespace web"]);
 }
 
 #[rstest]
@@ -250,7 +241,7 @@ fn set8_nothing_keeps_a_namespace_from_going(#[case] namespace: Answer) {
     let mut settings = settings();
     settings.sidecar_sets = vec![set("logs", "log-agent", &Value::Null)];
     for name in ["log-agent", "default", MERGED] {
-        let cluster = Cluster { answers: vec![("Namespace/web", namespace.clone())], ..Cluster::default() };
+        let cluster = having(("Namespace web", namespace.clone()));
         let request = request(("", "ServiceAccount"), "DELETE", Value::Null, json!({"metadata": {"name": name}}));
         assert_eq!(shown(judged(&request, &settings, &cluster)), "accepted", "{name}");
     }
@@ -277,7 +268,7 @@ fn isolated() -> (&'static str, Answer) {
         "containers": [{"name": "app"}, {"name": "agent", "image": "agent:1", "volumeMounts": [{"name": volume, "mountPath": "/t"}]}],
         "volumes": [{"name": volume, "projected": {"sources": [{"secret": {"name": "sidecarset-token-b077d031c6eaa197"}}]}}],
     }});
-    ("Pod/p", Ok(Some(pod)))
+    ("Pod web/p", Ok(Some(pod)))
 }
 
 fn guarded() -> Settings {
@@ -299,7 +290,7 @@ fn running(edit: impl FnOnce(&mut Value)) -> Request {
     Request::decode(request).unwrap()
 }
 
-fn judged_for(request: &Request, settings: &Settings, cluster: &Cluster, may: &'static [&'static str]) -> Outcome {
+fn judged_for(request: &Request, settings: &Settings, cluster: &FakeObjects, may: &'static [&'static str]) -> Outcome {
     let world = World { lookup: cluster, authorizer: &May(may), now: Timestamp(0), elapsed: &Duration::default };
     admit(request, request.target(), settings, world).unwrap_or_else(|refused| refused)
 }
@@ -332,20 +323,20 @@ fn judged_for(request: &Request, settings: &Settings, cluster: &Cluster, may: &'
 #[case::options_that_are_no_object(running(|r| r["object"] = json!(["app"])))]
 #[case::no_options(running(|r| r["object"] = Value::Null))]
 fn aft2_connections_are_judged_whatever_they_are_called(#[case] request: Request) {
-    let cluster = || Cluster { answers: vec![isolated()], ..Cluster::default() };
+    let cluster = || having(isolated());
     let text = shown(judged_for(&request, &guarded(), &cluster(), &[]));
     assert!(text.starts_with("403 ") && text.contains("may not request its tokens"), "{text}");
     assert_eq!(shown(judged_for(&request, &guarded(), &cluster(), &["log-agent"])), "accepted");
-    let (off, unasked) = (settings(), Cluster::default());
+    let (off, unasked) = (settings(), empty());
     assert_eq!(shown(judged_for(&request, &off, &unasked, &[])), "accepted");
-    assert_eq!(*unasked.asked.borrow(), [""; 0]);
+    assert_eq!(unasked.asked(), [""; 0]);
 }
 
 #[test]
 fn aft2_the_app_is_open() {
-    let cluster = Cluster { answers: vec![isolated()], ..Cluster::default() };
+    let cluster = having(isolated());
     assert_eq!(shown(judged_for(&running(|_| ()), &guarded(), &cluster, &[])), "accepted");
-    assert_eq!(*cluster.asked.borrow(), ["Pod/p"]);
+    assert_eq!(cluster.asked(), ["Pod web/p"]);
 }
 
 /// AFT-4: the SidecarSets of the bundle say whose the Secret is.
@@ -355,7 +346,7 @@ fn aft5_without_the_bundle_it_is_503() {
     settings.sidecar_sets.clear();
     let with_bundle = json!({"bundleRef": {"namespace": "pillion-system", "name": "bundle"}});
     settings.bundle_source = Settings::decode(with_bundle).unwrap().bundle_source;
-    let cluster = Cluster { answers: vec![isolated()], ..Cluster::default() };
+    let cluster = having(isolated());
     let request = running(|r| r["object"]["container"] = json!("agent"));
     let text = shown(judged_for(&request, &settings, &cluster, &["log-agent"]));
     assert!(text.starts_with("503 settings.bundleRef: "), "{text}");
@@ -374,7 +365,7 @@ fn aft6_the_name_of_the_request_counts() {
         }))
         .unwrap()
     };
-    let judged = |request: &Request| shown(judged_for(request, &guarded(), &Cluster::default(), &[]));
+    let judged = |request: &Request| shown(judged_for(request, &guarded(), &empty(), &[]));
     let text = judged(&request(MERGED, json!({"metadata": {"name": "web"}, "spec": {"audiences": ["x"]}})));
     assert!(text.starts_with("403 metadata.name: only nodes and Pillion's controller "), "{text}");
     assert_eq!(judged(&request("web", json!({"metadata": {"generateName": MERGED}}))), "accepted");
@@ -396,7 +387,7 @@ fn aft7_an_update_of_a_pod_is_judged() {
             r["oldObject"] = old.clone();
         })
     };
-    let judged = |settings: &Settings| shown(judged_for(&update(""), settings, &Cluster::default(), &[]));
+    let judged = |settings: &Settings| shown(judged_for(&update(""), settings, &empty(), &[]));
     assert!(judged(&guarded()).starts_with("403 spec: container \"agent\" holds the identity of a sidecar"));
     assert_eq!(judged(&settings()), "accepted");
 }

@@ -6,6 +6,7 @@ use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Code;
 use pillion_kubernetes::outcome::{Outcome, Verdict};
 use pillion_kubernetes::time::Timestamp;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::controller_revision::ControllerRevision;
 use pillion_sidecarset::gates::Gates;
 use pillion_sidecarset::native::NativeSidecars;
@@ -30,15 +31,6 @@ impl Lookup for Cluster {
             "ServiceAccount" => Ok(Some(json!({"metadata": {"name": object.name}}))),
             _ => Ok(None),
         }
-    }
-}
-
-/// A cluster that must not be asked.
-struct Silent;
-
-impl Lookup for Silent {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        panic!("{object:?} is looked up")
     }
 }
 
@@ -94,7 +86,7 @@ fn messages(reasons: Vec<Reason>) -> Vec<String> {
 #[case::nothing(json!({}), false)]
 #[case::null(json!({"serviceAccountName": null}), false)]
 fn idv1_without_the_gate_a_warning_says_so(#[case] fields: Value, #[case] warns: bool) {
-    let outcome = admitted(&pod(json!({})), &set(fields), &[], false, &Silent);
+    let outcome = admitted(&pod(json!({})), &set(fields), &[], false, &FakeObjects::new());
     let warning = "SidecarSet \"logs\" is injected without its ServiceAccount: the feature gate \
                    SidecarSetServiceAccountInjection is off";
     assert_eq!(outcome.warnings, if warns { vec![warning] } else { vec![] });
@@ -208,7 +200,7 @@ fn sap9_mirror_pods(#[case] annotation: Value, #[case] is: bool) {
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": annotation});
     assert_eq!(is_mirror(&mirror), is);
     if is {
-        let outcome = admitted(&mirror, &set(json!({"serviceAccountName": "x"})), &[], true, &Silent);
+        let outcome = admitted(&mirror, &set(json!({"serviceAccountName": "x"})), &[], true, &FakeObjects::new());
         assert_eq!(outcome, Verdict::Unchanged.into());
     }
     assert!(!is_mirror(&pod(json!({}))));
@@ -282,7 +274,7 @@ fn e6_a_pod_that_no_set_matches_may_not_name_a_merged_account() {
     let elsewhere = set(json!({"serviceAccountName": "x", "selector": {"matchLabels": {"app": "db"}}}));
     let merged = pod(json!({"serviceAccountName": "sidecarset-merged-0123456789abcdef"}));
     for gate in [true, false] {
-        let outcome = admitted(&merged, &elsewhere, &[], gate, &Silent);
+        let outcome = admitted(&merged, &elsewhere, &[], gate, &FakeObjects::new());
         assert!(
             matches!(&outcome.verdict, Verdict::Refused(refusal) if refusal.code() == Code::Forbidden),
             "{outcome:?}"

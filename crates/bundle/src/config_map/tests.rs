@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::hash;
 use pillion_sidecarset::sidecar_set::prepare::prepared;
 use proptest::prelude::*;
@@ -30,14 +31,6 @@ impl Lookup for Cluster {
         self.asked.borrow_mut().push(object.name.clone());
         let is_it = |found: &&Value| json::text(found, &["metadata", "name"]) == object.name;
         Ok(self.config_maps.iter().find(is_it).cloned())
-    }
-}
-
-struct Failing(Failure);
-
-impl Lookup for Failing {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        Err(self.0)
     }
 }
 
@@ -239,7 +232,10 @@ fn a_bundle_with_a_line_feed_at_its_end_is_read() {
 fn a_config_map_that_cannot_be_read_says_why() {
     assert_eq!(names(&Cluster::default(), Some("shop")), Err(("sets".to_owned(), Fault::Missing)));
     for failure in [Failure::Forbidden, Failure::Timeout, Failure::Unavailable] {
-        assert_eq!(names(&Failing(failure), None), Err(("sets".to_owned(), Fault::Unread(failure))));
+        assert_eq!(
+            names(&FakeObjects::answering(Err(failure)), None),
+            Err(("sets".to_owned(), Fault::Unread(failure)))
+        );
     }
 }
 

@@ -1,20 +1,13 @@
 use pillion_kubernetes::lookup::{Answer, Failure};
+use pillion_samples::lookups::FakeObjects;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 
-struct Cluster(Answer);
-
-impl Lookup for Cluster {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        assert_eq!(*object, account("log-agent", "web"));
-        self.0.clone()
-    }
-}
-
 fn asked(answer: Answer) -> Existence {
-    exists("log-agent", "web", &Cluster(answer))
+    let cluster = FakeObjects::new().with("ServiceAccount web/log-agent", answer);
+    exists("log-agent", "web", &cluster)
 }
 
 #[rstest]

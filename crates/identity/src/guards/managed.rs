@@ -110,22 +110,18 @@ mod tests {
 
     use super::*;
     use pillion_kubernetes::authorizer::Author;
-    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::Failure;
+    use pillion_samples::lookups::FakeObjects;
 
     /// The merged name of the SidecarSets `a` and `b`.
     const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
     const ANN: &str = "ann";
 
-    struct Phase(&'static str);
-
-    impl Lookup for Phase {
-        fn get(&self, object: &ObjectRef) -> Answer {
-            assert_eq!((object.kind, object.name.as_str()), ("Namespace", "web"));
-            match self.0 {
-                "" => Err(Failure::Timeout),
-                phase => Ok(Some(json!({"metadata": {"name": object.name}, "status": {"phase": phase}}))),
-            }
-        }
+    /// Returns a cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
+    fn in_phase(phase: &str) -> FakeObjects {
+        let namespace = json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
+        FakeObjects::new()
+            .with("Namespace web", if phase.is_empty() { Err(Failure::Timeout) } else { Ok(Some(namespace)) })
     }
 
     fn rules() -> Rules {
@@ -138,7 +134,7 @@ mod tests {
         let author = Author { user: user.to_owned(), groups: Vec::new() };
         let change = Change { kind, operation, namespace: "web", object: &object, old_object: &old, author: &author };
         let users = |name: &str| if name == "log-agent" { vec!["logs".to_owned()] } else { Vec::new() };
-        let findings = judge(change, &rules(), &Phase(phase), users);
+        let findings = judge(change, &rules(), &in_phase(phase), users);
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }
 
@@ -172,7 +168,7 @@ mod tests {
         let operation = Operation::Create;
         let change =
             Change { kind, operation, namespace: "web", object: &object, old_object: &Value::Null, author: &author };
-        let findings = judge(change, &rules(), &Phase("unasked"), |_| panic!("nobody's users are asked for"));
+        let findings = judge(change, &rules(), &FakeObjects::new(), |_| panic!("nobody's users are asked for"));
         assert_eq!(findings.warnings, [""; 0]);
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }
@@ -262,7 +258,7 @@ mod tests {
                 author: &author,
             };
             let users = |_: &str| vec!["logs".to_owned()];
-            assert_eq!(judge(change, &Rules::default(), &Phase("Active"), users), Objections::default());
+            assert_eq!(judge(change, &Rules::default(), &in_phase("Active"), users), Objections::default());
         }
     }
 
@@ -279,7 +275,7 @@ mod tests {
             old_object: &old,
             author: &author,
         };
-        let findings = judge(change, &rules(), &Phase("Active"), |_| Vec::new());
+        let findings = judge(change, &rules(), &in_phase("Active"), |_| Vec::new());
         assert_eq!(findings.reasons, []);
         assert_eq!(
             findings.warnings,

@@ -119,22 +119,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::{Answer, Failure};
+    use pillion_samples::lookups::FakeObjects;
 
-    struct Account(Answer);
-
-    impl Lookup for Account {
-        fn get(&self, object: &ObjectRef) -> Answer {
-            assert_eq!(
-                (object.kind, object.namespace.as_deref(), object.name.as_str()),
-                ("ServiceAccount", Some("web"), "a")
-            );
-            self.0.clone()
-        }
+    fn account(answer: Answer) -> FakeObjects {
+        FakeObjects::new().with("ServiceAccount web/a", answer)
     }
 
-    fn there() -> Account {
-        Account(Ok(Some(json!({"metadata": {"name": "a", "uid": "1"}}))))
+    fn there() -> FakeObjects {
+        account(Ok(Some(json!({"metadata": {"name": "a", "uid": "1"}}))))
     }
 
     fn token(uid: &str) -> Value {
@@ -162,7 +155,7 @@ mod tests {
         "503 metadata.annotations[kubernetes.io/service-account.name]: ServiceAccount \"a\" could not be read: no usable answer; try again"
     )]
     fn run3_tokens_are_of_an_account_that_is_there(#[case] answer: Answer, #[case] message: &str) {
-        let findings = judge(&token("1"), &Value::Null, "web", &with(Judgement::Allow), &Account(answer));
+        let findings = judge(&token("1"), &Value::Null, "web", &with(Judgement::Allow), &account(answer));
         assert_eq!(messages(&findings), [message]);
     }
 
@@ -193,20 +186,12 @@ mod tests {
     #[test]
     fn run4_updates_are_judged_where_the_account_changes() {
         let rules = with(Judgement::Deny);
-        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &Account(Ok(None))), Objections::default());
+        assert_eq!(judge(&token("1"), &token("1"), "web", &rules, &account(Ok(None))), Objections::default());
         assert_eq!(judge(&token("2"), &token("1"), "web", &rules, &there()).reasons.len(), 1);
     }
 
     fn token_of(account: &str) -> Value {
         json!({"type": TOKEN_TYPE, "metadata": {"name": "t", "annotations": {ACCOUNT: account}}})
-    }
-
-    struct Silent;
-
-    impl Lookup for Silent {
-        fn get(&self, object: &ObjectRef) -> Answer {
-            panic!("nothing has to be looked up, {object:?} was")
-        }
     }
 
     #[rstest]
@@ -220,7 +205,7 @@ mod tests {
             let rules =
                 Rules { legacy_token_exempt: vec!["*".parse().unwrap(), "web/t".parse().unwrap()], ..with(judgement) };
             assert_eq!(
-                messages(&judge(&new, &old, "web", &rules, &Silent)),
+                messages(&judge(&new, &old, "web", &rules, &FakeObjects::new())),
                 [
                     "403 metadata.annotations[kubernetes.io/service-account.name]: a Secret would hold a token of the merged ServiceAccount \"sidecarset-merged-0123456789abcdef\"; name another ServiceAccount; the Pods of a merged one get their tokens from the kubelet"
                 ]
@@ -233,7 +218,7 @@ mod tests {
         let old = token_of("sidecarset-merged-0123456789abcdef");
         let mut released = old.clone();
         released["metadata"]["finalizers"] = json!([]);
-        assert_eq!(judge(&released, &old, "web", &with(Judgement::Deny), &Silent), Objections::default());
+        assert_eq!(judge(&released, &old, "web", &with(Judgement::Deny), &FakeObjects::new()), Objections::default());
         assert_eq!(judge(&token_of("a"), &old, "web", &with(Judgement::Allow), &there()), Objections::default());
     }
 
@@ -243,7 +228,7 @@ mod tests {
         let old = token_of("sidecarset-merged-0123456789abcdef");
         let mut filled = old.clone();
         filled["metadata"]["annotations"][UID] = json!("1");
-        assert_eq!(judge(&filled, &old, "web", &with(Judgement::Allow), &Silent).reasons.len(), 1);
+        assert_eq!(judge(&filled, &old, "web", &with(Judgement::Allow), &FakeObjects::new()).reasons.len(), 1);
     }
 
     #[rstest]
@@ -255,7 +240,7 @@ mod tests {
         #[case] path: &str,
     ) {
         let forged = json!({"type": TOKEN_TYPE, "metadata": {field: name, "annotations": {ACCOUNT: "a"}}});
-        let findings = judge(&forged, &Value::Null, "web", &with(Judgement::Allow), &Silent);
+        let findings = judge(&forged, &Value::Null, "web", &with(Judgement::Allow), &FakeObjects::new());
         assert_eq!(
             messages(&findings),
             [format!(
@@ -268,7 +253,7 @@ mod tests {
     fn run4_other_secrets_are_none_of_our_business() {
         let opaque = json!({"type": "Opaque", "metadata": {"annotations": {ACCOUNT: "a"}}});
         assert_eq!(
-            judge(&opaque, &Value::Null, "web", &with(Judgement::Deny), &Account(Ok(None))),
+            judge(&opaque, &Value::Null, "web", &with(Judgement::Deny), &account(Ok(None))),
             Objections::default()
         );
     }

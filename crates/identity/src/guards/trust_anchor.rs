@@ -101,7 +101,8 @@ fn service(change: Change<'_>) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use pillion_kubernetes::authorizer::Author;
-    use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+    use pillion_kubernetes::lookup::Failure;
+    use pillion_samples::lookups::FakeObjects;
     use rstest::rstest;
     use serde_json::json;
 
@@ -109,18 +110,11 @@ mod tests {
 
     const ANN: &str = "ann";
 
-    /// A cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
-    struct Phase(&'static str);
-
-    impl Lookup for Phase {
-        fn get(&self, object: &ObjectRef) -> Answer {
-            assert_eq!((object.kind, object.name.as_str()), ("Namespace", "web"));
-            match self.0 {
-                "" => Err(Failure::Timeout),
-                "unasked" => panic!("asked for a Namespace"),
-                phase => Ok(Some(json!({"metadata": {"name": object.name}, "status": {"phase": phase}}))),
-            }
-        }
+    /// Returns a cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
+    fn in_phase(phase: &str) -> FakeObjects {
+        let namespace = json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
+        FakeObjects::new()
+            .with("Namespace web", if phase.is_empty() { Err(Failure::Timeout) } else { Ok(Some(namespace)) })
     }
 
     fn authority() -> Value {
@@ -147,7 +141,7 @@ mod tests {
         let author = Author { user: user.to_owned(), groups: vec![PUBLISHER.to_owned()] };
         let change = Change { kind, operation, namespace, object, old_object: old, author: &author };
         let rules = Rules { root_ca_publishers: vec!["trust-manager".to_owned()], ..Rules::default() };
-        let findings = judge(change, &rules, &Phase(phase));
+        let findings = judge(change, &rules, &if phase == "unasked" { FakeObjects::new() } else { in_phase(phase) });
         assert_eq!(findings.warnings, [""; 0]);
         findings.reasons.iter().map(|reason| format!("{} {reason}", reason.code.as_u16())).collect()
     }

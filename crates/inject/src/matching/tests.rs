@@ -1,9 +1,7 @@
 //! Tests of a whole selection.
 
-use std::cell::RefCell;
-
-use pillion_kubernetes::lookup::{Answer, ObjectRef};
 use pillion_kubernetes::outcome::Refusal;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::made;
 use pillion_sidecarset::names;
 use pillion_sidecarset::native::NativeSidecars;
@@ -13,26 +11,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A cluster of Namespaces that counts lookups.
-#[derive(Default)]
-struct Namespaces {
-    answers: Vec<(&'static str, Answer)>,
-    asked: RefCell<Vec<String>>,
-}
-
-impl Lookup for Namespaces {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        self.asked.borrow_mut().push(format!("{} {}", object.kind, object.name));
-        let known = self.answers.iter().find(|(name, _)| *name == object.name && object.kind == "Namespace");
-        known.map_or(Ok(None), |(_, answer)| answer.clone())
-    }
-}
-
-fn cluster() -> Namespaces {
+/// Returns a cluster with the Namespaces `prod` and `dev`.
+fn cluster() -> FakeObjects {
     let labelled = |name: &str| {
         Ok(Some(json!({"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, "env": name}}})))
     };
-    Namespaces { answers: vec![("prod", labelled("prod")), ("dev", labelled("dev"))], ..Namespaces::default() }
+    FakeObjects::answering(Ok(None)).with("Namespace prod", labelled("prod")).with("Namespace dev", labelled("dev"))
 }
 
 fn set(name: &str, edit: &Value) -> SidecarSet {
@@ -167,14 +151,14 @@ fn mrg8_where_a_set_can_be(#[case] edit: Value, #[case] namespace: &str, #[case]
 
 #[test]
 fn mrg8_a_namespace_is_looked_up_only_for_its_labels() {
-    let silent = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
+    let silent = FakeObjects::answering(Ok(None)).with("Namespace prod", Err(Failure::Timeout));
     let asked = |edit: &Value| can_be_in(&CompiledSet::new(&set("s", edit)), "prod", &silent);
     assert_eq!(asked(&json!({})), Ok(true));
     assert_eq!(
         asked(&json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "dev"}}})),
         Ok(false)
     );
-    assert_eq!(*silent.asked.borrow(), [""; 0]);
+    assert_eq!(silent.asked(), [""; 0]);
     assert_eq!(asked(&json!({"namespaceSelector": {"matchLabels": {"env": "prod"}}})), Err(Failure::Timeout));
 }
 
@@ -213,7 +197,7 @@ fn match6_a_missing_namespace_is_no_match_and_an_unreadable_one_is_refused() {
         (Ok(Some(json!("damaged"))), "try again"),
         (Ok(Some(json!({"metadata": {"name": "prod", "labels": []}}))), "try again"),
     ] {
-        let cluster = Namespaces { answers: vec![("prod", answer)], ..Namespaces::default() };
+        let cluster = FakeObjects::answering(Ok(None)).with("Namespace prod", answer);
         let message = selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap_err();
         assert!(message.contains("SidecarSet \"s\": spec.namespaceSelector") && message.contains(says), "{message}");
     }
@@ -227,7 +211,7 @@ fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
     });
     let sets = [set("s", &elsewhere), set("t", &json!({}))];
     assert_eq!(selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap().len(), 1);
-    assert_eq!(*cluster.asked.borrow(), Vec::<String>::new());
+    assert_eq!(cluster.asked(), Vec::<String>::new());
 }
 
 #[rstest]
@@ -246,10 +230,10 @@ fn namespaces_are_looked_up_only_for_sets_whose_labels_match() {
 ]}), false)]
 #[case::every_namespace(json!({}), true)]
 fn match6_a_selector_of_names_needs_no_lookup(#[case] selector: Value, #[case] matches: bool) {
-    let cluster = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
+    let cluster = FakeObjects::answering(Ok(None)).with("Namespace prod", Err(Failure::Timeout));
     let sets = [set("s", &json!({"namespaceSelector": selector}))];
     let found = selected_from(&cluster, "prod", &pod(), &sets, &[], "u").unwrap();
-    assert_eq!((found.len() == 1, cluster.asked.into_inner()), (matches, Vec::new()));
+    assert_eq!((found.len() == 1, cluster.asked()), (matches, Vec::new()));
 }
 
 #[test]
@@ -257,7 +241,7 @@ fn match6_a_selector_of_names_and_labels_needs_the_namespace() {
     let labels = json!({"kubernetes.io/metadata.name": "prod", "env": "prod"});
     let sets = [set("s", &json!({"namespaceSelector": {"matchLabels": labels}}))];
     assert_eq!(selected("prod", &sets), ["s"]);
-    let cluster = Namespaces { answers: vec![("prod", Err(Failure::Timeout))], ..Namespaces::default() };
+    let cluster = FakeObjects::answering(Ok(None)).with("Namespace prod", Err(Failure::Timeout));
     assert!(selected_from(&cluster, "prod", &pod(), &sets, &[], "u").is_err());
 }
 
@@ -423,7 +407,7 @@ fn rev9_a_revision_of_the_bundle_comes_first(#[case] revision: Value) {
     let by_bundle = selected_from(&cluster, "prod", &pod(), &bundled, &[], "u").unwrap();
     assert_eq!(injected(&by_bundle), injected(&by_settings));
     assert_eq!(names_of(&injected(&by_bundle)), ["main", "old"]);
-    assert_eq!(*cluster.asked.borrow(), [""; 0]);
+    assert_eq!(cluster.asked(), [""; 0]);
 }
 
 #[test]

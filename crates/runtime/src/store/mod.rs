@@ -53,12 +53,15 @@ pub use watch::{Watch, Watched, failed_request, keep};
 use progress::Registry;
 use watch::{Absorb, Absorbing};
 
+/// The tables that take the objects of a kind after a write.
+type AbsorbingTables = HashMap<Cow<'static, str>, Vec<Arc<dyn Absorb>>>;
+
 /// The objects of the cluster that the controllers of this process have asked for.
 pub struct Store {
     client: Client,
     registry: Registry,
-    /// The tables that take the objects of a kind: there may be hundreds of one kind, such as one for each namespace.
-    absorbing: Mutex<HashMap<Cow<'static, str>, Vec<Arc<dyn Absorb>>>>,
+    /// There may be hundreds of one kind, such as one for each namespace.
+    absorbing: Mutex<AbsorbingTables>,
     namespaces: OnceLock<Watched<Namespace>>,
     sidecar_sets: OnceLock<Watched<SidecarSetObject>>,
     pods: OnceLock<Watched<Subject>>,

@@ -146,7 +146,7 @@ fn tcn3_what_cannot_be_understood_is_refused(
 #[test]
 fn tcn3_e18_many_names_are_refused() {
     let names: Vec<String> = (0..65).map(|number| format!("c{number}")).collect();
-    let outcome = answer(&with_token(Some(&names.join(","))), &[], &Settings::default(), &Silent);
+    let outcome = answer(&with_token(Some(&names.join(","))), &[], &Settings::default(), &FakeObjects::new());
     let Verdict::Refused(refusal) = outcome.verdict else { panic!("accepted") };
     assert!(refusal.message().contains("has 65 names; at most 64 are read"), "{}", refusal.message());
 }
@@ -154,19 +154,19 @@ fn tcn3_e18_many_names_are_refused() {
 #[test]
 fn tcn3_a_name_without_a_container_is_told_once() {
     let before = with_token(Some("app, ap"));
-    let outcome = answer(&before, &[], &Settings::default(), &Silent);
+    let outcome = answer(&before, &[], &Settings::default(), &FakeObjects::new());
     let warning = "the annotation pillion.dev/token-containers of the Pod has \"ap\", and no container has this name";
     assert_eq!(outcome.warnings, [warning]);
     let after = injected(outcome);
     let twin = Settings { role: Role::Assert, ..Settings::default() };
-    assert_eq!(answer(&after, &[], &twin, &Silent), Verdict::Unchanged.into());
+    assert_eq!(answer(&after, &[], &twin, &FakeObjects::new()), Verdict::Unchanged.into());
 }
 
 /// SET-6: no twin asserts anything in these namespaces.
 #[test]
 fn tcn2_protected_namespaces_stay_as_they_are() {
     let settings = settings(true, Some(&[]));
-    let context = Context { settings: &settings, sidecar_sets: &[], lookup: &Silent, now: Timestamp(0) };
+    let context = Context { settings: &settings, sidecar_sets: &[], lookup: &FakeObjects::new(), now: Timestamp(0) };
     let pod = with_token(Some("app"));
     let outcome = admit(PodRequest { uid: "u", namespace: "kube-system", object: &pod }, context);
     assert_eq!(outcome.verdict, Verdict::Unchanged);
@@ -230,14 +230,16 @@ fn tcn4_e4_the_account_of_the_sidecars_is_not_for_the_app() {
 fn tcn6_who_can_read_it_all_the_same_is_told_or_refused(#[case] spec: Value, #[case] message: &str) {
     let mut before = with_token(Some("app"));
     before["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    let warned = answer(&before, &[], &Settings::default(), &Silent);
+    let warned = answer(&before, &[], &Settings::default(), &FakeObjects::new());
     let (field, problem) = message.split_once(": ").unwrap();
     let warning = if problem.starts_with("container") { problem.to_owned() } else { format!("{field} {problem}") };
     assert_eq!(warned.warnings, [warning]);
     let deny = Rules { exposure: Setting::Deny, ..Rules::default() };
     for (role, pod) in [(Role::Inject, before), (Role::Assert, injected(warned))] {
         let settings = Settings { service_accounts: deny.clone(), role, ..Settings::default() };
-        let Verdict::Refused(refusal) = answer(&pod, &[], &settings, &Silent).verdict else { panic!("accepted") };
+        let Verdict::Refused(refusal) = answer(&pod, &[], &settings, &FakeObjects::new()).verdict else {
+            panic!("accepted")
+        };
         let remedy = "remove it from the Pod, or set serviceAccounts.exposure to Warn";
         assert_eq!(refusal.message(), format!("{message}; {remedy}"));
     }
@@ -249,7 +251,7 @@ fn tcn8_no_sidecar_set_writes_the_annotation() {
     for value in ["*", "agent"] {
         let patch = json!([{"annotations": {TOKEN_CONTAINERS: value}, "patchPolicy": "Overwrite"}]);
         let sets = [set(json!({"patchPodMetadata": patch}))];
-        let outcome = answer(&with_token(Some("app")), &sets, &Settings::default(), &Silent);
+        let outcome = answer(&with_token(Some("app")), &sets, &Settings::default(), &FakeObjects::new());
         let Verdict::Refused(refusal) = outcome.verdict else { panic!("accepted") };
         assert_eq!(
             refusal.message(),
@@ -265,8 +267,8 @@ fn tcn5_a_sidecar_that_shares_volumes_does_not_get_the_token() {
     let sets = [set(json!({"containers": [
         {"name": "agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"}}
     ]}))];
-    let after = injected(answer(&with_token(Some("app")), &sets, &Settings::default(), &Silent));
+    let after = injected(answer(&with_token(Some("app")), &sets, &Settings::default(), &FakeObjects::new()));
     assert_eq!(holders(&after), ["app"]);
-    let again = answer(&after, &sets, &Settings::default(), &Silent).verdict;
+    let again = answer(&after, &sets, &Settings::default(), &FakeObjects::new()).verdict;
     assert!(again == Verdict::Unchanged || again == Verdict::Mutated(after), "{again:?}");
 }

@@ -1,6 +1,7 @@
 //! Who leaves which `SidecarSet` out.
 
-use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+use pillion_kubernetes::lookup::Failure;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::pod::Pod;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use rstest::rstest;
@@ -8,25 +9,10 @@ use serde_json::json;
 
 use super::*;
 
-/// A cluster with one Namespace, `shop`, which has this annotation.
-struct Shop(Option<&'static str>);
-
-impl Lookup for Shop {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        assert_eq!((object.kind, object.name.as_str()), ("Namespace", "shop"));
-        let of = |names| json!({"metadata": {"name": "shop", "annotations": {OPT_OUT_OF: names}}});
-        Ok(self.0.map(of))
-    }
-}
-
-/// A cluster that does not answer, and must not be asked where `MUST_ANSWER` says so.
-struct Silent<const MUST_ANSWER: bool>;
-
-impl<const MUST_ANSWER: bool> Lookup for Silent<MUST_ANSWER> {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        assert!(!MUST_ANSWER, "{object:?} was looked up");
-        Err(Failure::Timeout)
-    }
+/// Returns a cluster with one Namespace, `shop`, which has this annotation; without one, the Namespace is not there.
+fn shop(names: Option<&str>) -> FakeObjects {
+    let of = |names| json!({"metadata": {"name": "shop", "annotations": {OPT_OUT_OF: names}}});
+    FakeObjects::new().with("Namespace shop", Ok(names.map(of)))
 }
 
 fn set(name: &str, annotations: &Value) -> SidecarSet {
@@ -76,19 +62,19 @@ fn opt2_a_pod_or_its_namespace_leaves_out_what_allows_it(
     #[case] namespace: Option<&'static str>,
     #[case] expected: &[&str],
 ) {
-    assert_eq!(asked(pod, &Shop(namespace), &sets()).unwrap(), expected);
+    assert_eq!(asked(pod, &shop(namespace), &sets()).unwrap(), expected);
 }
 
 #[test]
 fn opt3_the_namespace_is_looked_up_only_if_it_can_decide() {
     let mandatory = [set("mesh", &json!({}))];
-    assert_eq!(asked("mesh", &Silent::<true>, &mandatory).unwrap(), ["mesh Pod, in vain"]);
-    assert_eq!(asked("log", &Silent::<true>, &sets()).unwrap(), ["log Pod", "log-canary Pod"]);
+    assert_eq!(asked("mesh", &FakeObjects::new(), &mandatory).unwrap(), ["mesh Pod, in vain"]);
+    assert_eq!(asked("log", &FakeObjects::new(), &sets()).unwrap(), ["log Pod", "log-canary Pod"]);
 }
 
 #[test]
 fn opt3_a_namespace_that_cannot_be_read_refuses_the_pod() {
-    let reason = asked("", &Silent::<false>, &sets()).unwrap_err();
+    let reason = asked("", &FakeObjects::answering(Err(Failure::Timeout)), &sets()).unwrap_err();
     assert_eq!(reason.field, "metadata.annotations[pillion.dev/opt-out]");
     assert_eq!(reason.sidecar_set.as_deref(), Some("log"));
     assert!(reason.problem.starts_with("Namespace \"shop\" could not be read"), "{}", reason.problem);

@@ -1,6 +1,7 @@
 //! What overrides do to the `SidecarSet`s of a Pod.
 
-use pillion_kubernetes::lookup::{Answer, Failure, ObjectRef};
+use pillion_kubernetes::lookup::Failure;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::pod::Pod;
 use rstest::rstest;
 use serde_json::json;
@@ -10,24 +11,10 @@ use super::*;
 const AGENT: &str = "overrides.pillion.dev/agent";
 const MESH: &str = "overrides.pillion.dev/mesh";
 
-/// A cluster with one Namespace, `shop`, which has these annotations.
-struct Shop(Value);
-
-impl Lookup for Shop {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        assert_eq!((object.kind, object.name.as_str()), ("Namespace", "shop"));
-        Ok(Some(json!({"metadata": {"name": "shop", "annotations": self.0}})))
-    }
-}
-
-/// A cluster that does not answer, and must not be asked where `MUST_ANSWER` says so.
-struct Silent<const MUST_ANSWER: bool>;
-
-impl<const MUST_ANSWER: bool> Lookup for Silent<MUST_ANSWER> {
-    fn get(&self, object: &ObjectRef) -> Answer {
-        assert!(!MUST_ANSWER, "{object:?} was looked up");
-        Err(Failure::Timeout)
-    }
+/// Returns a cluster with one Namespace, `shop`, which has these annotations.
+fn shop(annotations: &Value) -> FakeObjects {
+    FakeObjects::new()
+        .with("Namespace shop", Ok(Some(json!({"metadata": {"name": "shop", "annotations": annotations}}))))
 }
 
 fn set(container: &str, rules: Option<Value>, spec: &Value) -> SidecarSet {
@@ -68,7 +55,7 @@ fn ovr8_a_pod_changes_the_sidecars_that_allow_it_and_no_others() {
         vec![set("agent", Some(rules("agent", &json!({"from": ["Pod"]}))), &json!({})), set("mesh", None, &json!({}))]
     };
     let asked = json!({AGENT: memory("512Mi"), MESH: memory("512Mi"), "overrides.pillion.dev/app": "{}"});
-    let (limits, overrides) = applied(sets(), &asked, &Silent::<true>);
+    let (limits, overrides) = applied(sets(), &asked, &FakeObjects::new());
     assert_eq!(limits, ["512Mi", "64Mi"]);
     assert_eq!(
         overrides.unwrap().warnings(),
@@ -79,14 +66,14 @@ fn ovr8_a_pod_changes_the_sidecars_that_allow_it_and_no_others() {
              correct the name, or remove the annotation",
         ]
     );
-    let (limits, overrides) = applied(sets(), &json!({}), &Silent::<true>);
+    let (limits, overrides) = applied(sets(), &json!({}), &FakeObjects::new());
     assert_eq!((limits, overrides), (vec!["64Mi".to_owned(); 2], Ok(Overrides::default())));
 }
 
 #[test]
 fn ovr6_a_pod_out_of_bounds_is_refused() {
     let set = set("agent", Some(rules("agent", &json!({}))), &json!({}));
-    let (_, overrides) = applied(vec![set], &json!({AGENT: memory("2Gi")}), &Shop(json!({})));
+    let (_, overrides) = applied(vec![set], &json!({AGENT: memory("2Gi")}), &shop(&json!({})));
     let told: Vec<String> = overrides.unwrap_err().iter().map(Reason::to_string).collect();
     assert_eq!(
         told,
@@ -99,7 +86,7 @@ fn ovr6_a_pod_out_of_bounds_is_refused() {
 #[test]
 fn ovr6_a_pod_out_of_bounds_gets_the_bound_if_the_author_says_so() {
     let set = set("agent", Some(rules("agent", &json!({"outOfBounds": "Clamp"}))), &json!({}));
-    let (limits, overrides) = applied(vec![set], &json!({AGENT: memory("2Gi")}), &Shop(json!({})));
+    let (limits, overrides) = applied(vec![set], &json!({AGENT: memory("2Gi")}), &shop(&json!({})));
     assert_eq!(limits, ["1Gi"]);
     assert_eq!(
         overrides.unwrap().warnings(),
@@ -115,7 +102,7 @@ fn ovr6_a_pod_out_of_bounds_gets_the_bound_if_the_author_says_so() {
 #[case::pods_alone(json!({"from": ["Pod"]}), &["64Mi"])]
 fn ovr4_a_namespace_changes_the_sidecars_of_its_pods(#[case] more: Value, #[case] expected: &[&str]) {
     let set = set("agent", Some(rules("agent", &more)), &json!({}));
-    let (limits, overrides) = applied(vec![set], &json!({}), &Shop(json!({AGENT: memory("96Mi"), MESH: "no JSON"})));
+    let (limits, overrides) = applied(vec![set], &json!({}), &shop(&json!({AGENT: memory("96Mi"), MESH: "no JSON"})));
     assert_eq!(limits, expected);
     assert_eq!(overrides.unwrap().warnings(), Vec::<String>::new());
 }
@@ -123,7 +110,7 @@ fn ovr4_a_namespace_changes_the_sidecars_of_its_pods(#[case] more: Value, #[case
 #[test]
 fn ovr4_without_an_answer_about_the_namespace_the_pod_is_refused() {
     let set = set("agent", Some(rules("agent", &json!({}))), &json!({}));
-    let (_, overrides) = applied(vec![set], &json!({}), &Silent::<false>);
+    let (_, overrides) = applied(vec![set], &json!({}), &FakeObjects::answering(Err(Failure::Timeout)));
     let reasons = overrides.unwrap_err();
     assert_eq!((reasons[0].code, reasons[0].sidecar_set.as_deref()), (Code::Unavailable, Some("agent-set")));
 }
@@ -132,18 +119,18 @@ fn ovr4_without_an_answer_about_the_namespace_the_pod_is_refused() {
 fn ovr9_what_a_sidecar_set_writes_into_the_pod_asks_for_nothing() {
     let istio = json!({"from": ["Pod"], "containers": {"agent": {"memory": {"max": "1Gi"}, "istioAnnotations": true}}});
     let asked = json!({"sidecar.istio.io/proxyMemoryLimit": "512Mi"});
-    let (limits, _) = applied(vec![set("agent", Some(istio.clone()), &json!({}))], &asked, &Silent::<true>);
+    let (limits, _) = applied(vec![set("agent", Some(istio.clone()), &json!({}))], &asked, &FakeObjects::new());
     assert_eq!(limits, ["512Mi"]);
     let writes = json!({"patchPodMetadata": [{"patchPolicy": "Overwrite", "annotations": asked}]});
     let sets = vec![set("agent", Some(istio), &json!({})), set("mesh", None, &writes)];
-    assert_eq!(applied(sets, &asked, &Silent::<true>).0, ["64Mi", "64Mi"]);
+    assert_eq!(applied(sets, &asked, &FakeObjects::new()).0, ["64Mi", "64Mi"]);
 }
 
 #[test]
 fn a_set_whose_rules_cannot_be_read_allows_nothing() {
     let mut set = set("agent", Some(rules("agent", &json!({}))), &json!({}));
     set.as_value_mut()["metadata"]["annotations"][OVERRIDES] = json!("memory: 1Gi");
-    let (limits, overrides) = applied(vec![set], &json!({AGENT: memory("96Mi")}), &Silent::<true>);
+    let (limits, overrides) = applied(vec![set], &json!({AGENT: memory("96Mi")}), &FakeObjects::new());
     assert_eq!(limits, ["64Mi"]);
     assert_eq!(overrides.unwrap().warnings().len(), 1);
 }

@@ -1,9 +1,8 @@
 #![allow(clippy::unnecessary_wraps, reason = "they are answers to look-ups")]
 
-use std::cell::Cell;
-
-use pillion_kubernetes::lookup::{Answer, Failure, Lookup, ObjectRef};
+use pillion_kubernetes::lookup::{Answer, Failure};
 use pillion_kubernetes::outcome::Code;
+use pillion_samples::lookups::FakeObjects;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -12,22 +11,6 @@ use super::set;
 use crate::controller_revision::ControllerRevision;
 use crate::gates::Gates;
 use crate::sidecar_set::SidecarSet;
-
-/// Answers every lookup with one answer, and counts the lookups.
-struct Cluster(Answer, Cell<usize>);
-
-impl Cluster {
-    fn answering(answer: Answer) -> Self {
-        Self(answer, Cell::new(0))
-    }
-}
-
-impl Lookup for Cluster {
-    fn get(&self, _: &ObjectRef) -> Answer {
-        self.1.set(self.1.get() + 1);
-        self.0.clone()
-    }
-}
 
 fn config_map(whitelist: &str) -> Answer {
     Ok(Some(json!({"data": {"SidecarSet_PatchPodMetadata_WhiteList": whitelist}})))
@@ -68,19 +51,19 @@ const ALL: (&str, Code) = ("spec.patchPodMetadata", Code::Invalid);
 #[case::no_text(r#"{"rules": [{"allowedAnnotationKeyExprs": [1]}]}"#, &[ALL])]
 #[case::no_selector(r#"{"rules": [{"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}, "allowedAnnotationKeyExprs": ["."]}]}"#, &[ALL])]
 fn val22_the_whitelist_of_the_cluster(#[case] text: &str, #[case] expected: &[(&str, Code)]) {
-    let cluster = Cluster::answering(config_map(text));
+    let cluster = FakeObjects::answering(config_map(text));
     let set = patching(json!({"key-a": "v"}));
     let findings =
         collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
     assert_eq!(fields(&findings), expected);
-    assert_eq!(cluster.1.get(), 1);
+    assert_eq!(cluster.asked().len(), 1);
 }
 
 #[test]
 fn e18_a_whitelist_of_too_many_expressions_cannot_be_used() {
     let text = json!({"rules": [{"allowedAnnotationKeyExprs": vec!["[ab]{1000}"; 70]}]}).to_string();
     let set = patching(json!({"key-a": "v"}));
-    let cluster = Cluster::answering(config_map(&text));
+    let cluster = FakeObjects::answering(config_map(&text));
     let findings =
         collect(|findings| whitelist::check(&set, Gates::default(), None, "kruise-system", &cluster, findings));
     let errors: Vec<String> = findings.invalid.iter().map(ToString::to_string).collect();
@@ -116,7 +99,7 @@ fn val21_the_gate_speaks_where_no_whitelist_does(
     for (allowed, expected) in [(false, closed), (true, open)] {
         let gates = Gates { patch_pod_metadata_defaults_allowed: allowed, ..Gates::default() };
         let findings = collect(|findings| {
-            whitelist::check(&set, gates, None, "kruise-system", &Cluster::answering(answer.clone()), findings);
+            whitelist::check(&set, gates, None, "kruise-system", &FakeObjects::answering(answer.clone()), findings);
         });
         assert_eq!(fields(&findings), expected, "gate {allowed}");
     }
@@ -124,7 +107,7 @@ fn val21_the_gate_speaks_where_no_whitelist_does(
 
 #[test]
 fn val20_nothing_is_asked_without_need() {
-    let cluster = Cluster::answering(Err(Failure::Timeout));
+    let cluster = FakeObjects::answering(Err(Failure::Timeout));
     let validate = |set: &SidecarSet, inline: Option<&Value>| {
         collect(|findings| whitelist::check(set, Gates::default(), inline, "kruise-system", &cluster, findings))
     };
@@ -135,7 +118,7 @@ fn val20_nothing_is_asked_without_need() {
         fields(&validate(&patching(json!({"b": ""})), Some(&inline))),
         [("spec.patchPodMetadata[0].annotations[b]", Code::Invalid)]
     );
-    assert_eq!(cluster.1.get(), 0);
+    assert_eq!(cluster.asked().len(), 0);
 }
 
 fn revision(data: Value) -> Answer {
@@ -155,7 +138,7 @@ fn revision(data: Value) -> Answer {
 fn val6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Option<Code>) {
     let set = set("a", json!({"spec": {"injectionStrategy": {"revision": {"revisionName": "r"}}}}));
     let findings = collect(|findings| {
-        injection::check_revision(&set, &[], "kruise-system", &Cluster::answering(answer), findings);
+        injection::check_revision(&set, &[], "kruise-system", &FakeObjects::answering(answer), findings);
     });
     let expected: Vec<_> =
         expected.into_iter().map(|code| ("spec.injectionStrategy.revision.revisionName", code)).collect();
@@ -164,12 +147,12 @@ fn val6_the_revision_must_be_there(#[case] answer: Answer, #[case] expected: Opt
 
 #[test]
 fn val6_nothing_is_asked_for_the_latest_version() {
-    let cluster = Cluster::answering(Err(Failure::Timeout));
+    let cluster = FakeObjects::answering(Err(Failure::Timeout));
     assert_eq!(
         collect(|findings| injection::check_revision(&set("a", json!({})), &[], "kruise-system", &cluster, findings)),
         LookupErrors::default()
     );
-    assert_eq!(cluster.1.get(), 0);
+    assert_eq!(cluster.asked().len(), 0);
 }
 
 fn asking_for(revision: Value) -> SidecarSet {
@@ -193,7 +176,7 @@ fn written(
     (revisions, sets): (&[ControllerRevision], &[SidecarSet]),
     is_watched: bool,
 ) -> (Vec<(String, Code)>, bool) {
-    let lookup = &Cluster::answering(Ok(None));
+    let lookup = &FakeObjects::answering(Ok(None));
     let sources = injection::Sources { revisions, sets, is_watched, system_namespace: "kruise-system", lookup };
     let mut findings = LookupErrors::default();
     let unknown = injection::check_written(new, old, sources, &mut findings);
