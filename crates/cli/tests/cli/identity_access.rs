@@ -1,53 +1,12 @@
 //! `pillion check --cluster` lists who can get at the identities of sidecars (ESC-8). Which rights lead there is tested in
 //! crates/check.
 
+use pillion_samples::access::{bound, jane, namespace, rule, set};
 use serde_json::{Value, json};
 
 use crate::cluster::run;
 use crate::support::Run;
 use crate::support::api_server::{ApiServer, forbidding};
-
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-
-/// The SidecarSet `logs` with the account `agent`, in namespaces with `team: a`.
-fn set(mode: &str) -> Value {
-    json!({
-        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "logs", "uid": "1"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}}, "namespaceSelector": {"matchLabels": {"team": "a"}},
-            "serviceAccountName": "agent", "serviceAccountMode": mode,
-            "containers": [{"name": "logs", "image": "logs:1"}]
-        }
-    })
-}
-
-fn namespace(name: &str, team: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
-}
-
-fn rule(resources: &[&str], verbs: &[&str], names: &[&str]) -> Value {
-    json!({"apiGroups": [""], "resources": resources, "verbs": verbs, "resourceNames": names})
-}
-
-/// Returns a role with these rules and its binding to a subject; cluster-wide without a namespace.
-fn bound(namespace: Option<&str>, rules: &[Value], subject: &Value) -> [Value; 2] {
-    let prefix = if namespace.is_some() { "" } else { "Cluster" };
-    let mut role =
-        json!({"apiVersion": RBAC, "kind": format!("{prefix}Role"), "metadata": {"name": "r"}, "rules": rules});
-    let mut binding = json!({
-        "apiVersion": RBAC, "kind": format!("{prefix}RoleBinding"), "metadata": {"name": "b"}, "subjects": [subject],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": format!("{prefix}Role"), "name": "r"}
-    });
-    if let Some(namespace) = namespace {
-        role["metadata"]["namespace"] = json!(namespace);
-        binding["metadata"]["namespace"] = json!(namespace);
-    }
-    [role, binding]
-}
-
-fn jane() -> Value {
-    json!({"kind": "User", "name": "jane"})
-}
 
 fn checked(mode: &str, objects: &[Value], args: &[&str]) -> (Run, Vec<String>) {
     let fixed = [
