@@ -85,7 +85,7 @@ async fn served<T: Projection>(
         }
         let is_known = unknown.is_none();
         match unknown {
-            Some(problem) => table.progress().fail_for_now(problem),
+            Some(problem) => table.progress().fail_for_now(problem, ASK_AGAIN),
             None if table.is_listed() => table.progress().works(),
             None => {
                 table.start_list();

@@ -7,9 +7,9 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a failure of a watch counts if the watch reports nothing more. A failed watch is retried within a minute,
-/// and a watch that works again reports only changes.
-const FRESH: Duration = Duration::from_mins(2);
+/// How long a failure of a watch counts after its next attempt, if that does not fail, too: a watch that works again reports
+/// only changes. The API server answers an attempt at once, or the Lease is lost by then.
+const TRIED: Duration = Duration::from_secs(15);
 
 /// Progress of one watch. Clones share state.
 #[derive(Clone, Debug)]
@@ -108,9 +108,9 @@ impl Progress {
         *problem = Some(WatchFailure { text, ends: None, told: lasts.then_some(success) });
     }
 
-    /// Reports a failure that is reported again soon if it lasts.
-    pub(super) fn fail_for_now(&self, text: String) {
-        *self.lock() = Some(WatchFailure { text, ends: Some(Instant::now() + FRESH), told: None });
+    /// Reports a failure before the next attempt, which fails, too, if it lasts.
+    pub(super) fn fail_for_now(&self, text: String, next_attempt: Duration) {
+        *self.lock() = Some(WatchFailure { text, ends: Some(Instant::now() + next_attempt + TRIED), told: None });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<WatchFailure>> {
@@ -253,16 +253,16 @@ mod tests {
     /// A watch that resumes after an interruption reports nothing until something changes.
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_is_not_heard_of_again_is_over() {
-        let progress = Progress::default();
-        progress.fail_for_now("connection reset".to_owned());
-        tokio::time::advance(FRESH / 2).await;
+        let (progress, delay) = (Progress::default(), Duration::from_secs(30));
+        progress.fail_for_now("connection reset".to_owned(), delay);
+        tokio::time::advance(delay).await;
         assert_eq!(progress.problem().as_deref(), Some("connection reset"));
 
-        progress.fail_for_now("connection refused".to_owned());
-        tokio::time::advance(FRESH / 2).await;
+        progress.fail_for_now("connection refused".to_owned(), delay);
+        tokio::time::advance(delay).await;
         assert_eq!(progress.problem().as_deref(), Some("connection refused"));
 
-        tokio::time::advance(FRESH / 2).await;
+        tokio::time::advance(TRIED).await;
         assert_eq!(progress.problem(), None);
     }
 }

@@ -306,15 +306,16 @@ where
                 Err(error) => error,
             };
             drop(turn.take());
-            match &watch.tell {
-                Some(tell) => tell(&error),
-                None => note_broken_watch(&table, &watch.kind, problem(&error, &rule)),
-            }
             if table.progress().is_alive_since(failed) {
                 backoff.reset();
             }
             failed = Instant::now();
-            sleep(backoff.next().unwrap_or_default()).await;
+            let delay = backoff.next().unwrap_or_default();
+            match &watch.tell {
+                Some(tell) => tell(&error),
+                None => note_broken_watch(&table, &watch.kind, problem(&error, &rule), delay),
+            }
+            sleep(delay).await;
             if has_lost_events(&error) {
                 break;
             }
@@ -334,12 +335,12 @@ fn has_lost_events(error: &watcher::Error) -> bool {
 }
 
 /// Takes note that a watch broke. The table keeps its objects, and the process is not ready for as long as the watch
-/// fails. It starts again by itself, with growing delays.
-fn note_broken_watch<T: Projection>(table: &Table<T>, kind: &str, problem: String) {
+/// fails. It starts again after a delay.
+fn note_broken_watch<T: Projection>(table: &Table<T>, kind: &str, problem: String, next_attempt: Duration) {
     if table.problem().as_ref() != Some(&problem) {
         tracing::warn!(kind, problem, "watch");
     }
-    table.progress().fail_for_now(problem);
+    table.progress().fail_for_now(problem, next_attempt);
 }
 
 /// Returns the RBAC rule that a watch needs, from the URL of the watched resource.
