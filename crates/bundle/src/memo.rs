@@ -1,4 +1,4 @@
-//! Remembers what SidecarSets were compiled to, and what compiled ones were decoded to.
+//! Remembers the bundles that were compiled from SidecarSets, and the SidecarSets that were decoded from bundles.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,12 @@ use pillion_sidecarset::sidecar_set::SidecarSet;
 use super::write::{Row, length_of_rows, write_rows};
 use super::{Bundle, BundleError, Decode, StoredSet};
 
-/// After so many calls of [`Memo::forget_unused`], a set or a text is forgotten that nobody asked for in between. A
-/// controller that writes a new index and one that still reads the index before are at most this far apart.
+/// A set or a text that is not used between so many calls of [`Memo::forget_unused`] is forgotten. A controller that writes
+/// a new index and one that still reads the index before are at most this far apart.
 const ROUNDS: u64 = 3;
 
-/// What SidecarSets were compiled to, and what compiled ones were decoded to. It changes no result.
+/// The bundles that were compiled from SidecarSets, and the SidecarSets that were decoded from bundles. Callers get the same
+/// results with an empty memo, later.
 ///
 /// Decoding two thousand SidecarSets takes a third of a second, compiling them takes longer, and most changes concern a
 /// few of them. All writers and readers of a process share what they did.
@@ -36,7 +37,7 @@ impl Memo {
         bundle.verify_with(&|stored, decode| self.set(stored, decode))
     }
 
-    /// Forgets the sets and the texts that nobody asked for lately.
+    /// Forgets the sets and the texts that were not used in the last [`ROUNDS`] calls.
     pub fn forget_unused(&self) {
         self.sets.forget_unused();
         self.texts.forget_unused();
@@ -74,11 +75,11 @@ impl Memo {
 
 /// Returns a text that only rows of equal sets share.
 fn key(rows: &[&Row]) -> String {
-    let keys: String = rows.iter().map(|row| row.key()).collect();
+    let keys: String = rows.iter().map(|row| row.key.as_str()).collect();
     sha256(keys.as_bytes())
 }
 
-/// Values by their keys, until nobody asks for them.
+/// Values by their keys. A value that is not used for some rounds is forgotten.
 #[derive(Debug)]
 struct Remembered<T>(Mutex<RememberedState<T>>);
 

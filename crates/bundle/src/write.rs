@@ -47,19 +47,18 @@ pub(crate) struct Row {
     head_text: String,
     body: String,
     digests: [u8; DIGESTS],
+    /// The SHA-256 of body and digests, which only rows of equal sets share.
+    pub(crate) key: String,
 }
 
 impl Row {
-    /// Returns a text that only rows of equal sets share.
-    pub(crate) fn key(&self) -> String {
-        hash::sha256(&[self.body.as_bytes(), &self.digests].concat())
-    }
-
     pub(crate) fn new(set: &SidecarSet) -> Self {
         let set = prepared(set);
         let digests = hash::digests(set.spec(&[]).unwrap_or(&Value::Null));
         let head = SidecarSet::from_decoded(head(&set));
-        Self { head_text: head.as_value().to_string(), head, body: body(&set, &digests), digests }
+        let body = body(&set, &digests);
+        let key = hash::sha256(&[body.as_bytes(), &digests].concat());
+        Self { head_text: head.as_value().to_string(), head, body, digests, key }
     }
 }
 

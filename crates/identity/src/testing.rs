@@ -1,5 +1,7 @@
 //! What several tests use.
 
+use pillion_kubernetes::lookup::Failure;
+use pillion_samples::lookups::FakeObjects;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 use serde_json::{Value, json};
 
@@ -16,4 +18,10 @@ pub(crate) fn set(edit: impl FnOnce(&mut Value)) -> SidecarSet {
     });
     edit(&mut object);
     SidecarSet::from_decoded(object)
+}
+
+/// Returns a cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
+pub(crate) fn in_phase(phase: &str) -> FakeObjects {
+    let namespace = json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
+    FakeObjects::new().with("Namespace web", if phase.is_empty() { Err(Failure::Timeout) } else { Ok(Some(namespace)) })
 }

@@ -91,18 +91,6 @@ impl<'a> Partial<'a> {
         })
     }
 
-    /// Returns what is parsed, without the texts; `None` if this is a text.
-    pub fn into_parsed(self) -> Option<Value> {
-        Some(match self {
-            Self::Value(value) => value,
-            Self::Text(_) => return None,
-            Self::Members(members) => {
-                members.into_iter().filter_map(|(name, member)| Some((name, member.into_parsed()?))).collect()
-            }
-            Self::Items(items) => items.into_iter().filter_map(Self::into_parsed).collect(),
-        })
-    }
-
     /// Parses the texts, too, within a budget, and returns the whole value.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub struct Context {
     pub recorder: Option<Arc<dyn Recorder>>,
     /// The SidecarSets of the bundle that this process keeps.
     pub bundled: Arc<Bundled>,
-    /// What SidecarSets of the bundle were compiled to, and what they were decoded to, once for all controllers.
+    /// The bundles that were compiled and the SidecarSets that were decoded from them, once for all controllers.
     pub bundle_memo: Arc<Memo>,
     /// The SidecarSets of the cluster and the settings, decoded once for all controllers.
     pub sets: Arc<Cached>,

@@ -109,20 +109,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::testing::in_phase;
     use pillion_kubernetes::authorizer::Author;
-    use pillion_kubernetes::lookup::Failure;
     use pillion_samples::lookups::FakeObjects;
 
     /// The merged name of the SidecarSets `a` and `b`.
     const MERGED: &str = "sidecarset-merged-7e18f737311b2dc3";
     const ANN: &str = "ann";
-
-    /// Returns a cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
-    fn in_phase(phase: &str) -> FakeObjects {
-        let namespace = json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
-        FakeObjects::new()
-            .with("Namespace web", if phase.is_empty() { Err(Failure::Timeout) } else { Ok(Some(namespace)) })
-    }
 
     fn rules() -> Rules {
         Rules { protect_default: true, protect_in_use: true, ..Rules::default() }

@@ -101,21 +101,14 @@ fn service(change: Change<'_>) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use pillion_kubernetes::authorizer::Author;
-    use pillion_kubernetes::lookup::Failure;
     use pillion_samples::lookups::FakeObjects;
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::testing::in_phase;
 
     const ANN: &str = "ann";
-
-    /// Returns a cluster that has only the Namespace `web`, in this phase. It does not answer if the phase is empty.
-    fn in_phase(phase: &str) -> FakeObjects {
-        let namespace = json!({"metadata": {"name": "web"}, "status": {"phase": phase}});
-        FakeObjects::new()
-            .with("Namespace web", if phase.is_empty() { Err(Failure::Timeout) } else { Ok(Some(namespace)) })
-    }
 
     fn authority() -> Value {
         json!({

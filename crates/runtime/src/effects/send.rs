@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
-use pillion_json::{Budget, Part, Partial};
+use pillion_json::{Budget, ParseError, Part, Partial};
 use pillion_kubernetes::json;
 use pillion_kubernetes::lookup::ObjectRef;
 use pillion_plan::Step;
@@ -181,9 +181,13 @@ async fn request(client: &Client, step: &Step, target: &StepTarget) -> Result<An
 fn read(text: &str) -> Result<Value, WriteProblem> {
     const PART: Part = Part::Except(&["metadata", "managedFields"]);
     // The API server limits the length of its answers.
-    let answer = Partial::read(text.as_bytes(), PART, &Budget::for_length(usize::MAX));
-    let answer = answer.map_err(|error| WriteProblem::Failed(error.to_string()))?;
-    Ok(answer.into_parsed().unwrap_or_default())
+    let budget = Budget::for_length(usize::MAX);
+    let failed = |error: ParseError| WriteProblem::Failed(error.to_string());
+    let mut answer = Partial::read(text.as_bytes(), PART, &budget).map_err(failed)?;
+    if let Some(metadata) = answer.get_mut("metadata") {
+        metadata.take("managedFields");
+    }
+    answer.complete(&budget).map_err(failed)
 }
 
 /// Returns the refusal in the body of an answer: the API server sends that of an eviction with several budgets with the

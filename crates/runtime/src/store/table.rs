@@ -224,8 +224,8 @@ impl<T: Projection> Table<T> {
     pub(super) fn end_list(&self) {
         let (since, changes) = {
             let mut state = self.write();
-            let (since, mut coming) =
-                state.coming.take().map_or_else(Default::default, |(since, coming)| (Some(since), coming));
+            let (since, coming) = state.coming.take().unzip();
+            let mut coming: Entries<T> = coming.unwrap_or_default();
             let known = std::mem::take(&mut state.entries);
             let is_new = |(place, _): &(&ObjectPlace, &Entry<T>)| !known.contains_key(place);
             let new = coming.iter().filter(is_new);
