@@ -1,11 +1,11 @@
 //! Admission decisions, by the kind of the object.
 //!
-//! [`admit`] takes a [`request`], the [`settings`] and a view of the cluster, and returns what the API server is told: nothing,
-//! a changed object, or a refusal. [`pod`] and [`pod_identity`] decide on Pods; SidecarSets, guarded objects and Shoots have a
-//! module each. [`audit`] has the annotations for the audit log.
+//! [`admit`] takes a [`request`], the [`settings`] and a view of the cluster, and returns what the API server is told:
+//! nothing, a changed object, or a refusal. [`pod`] and [`pod_identity`] decide on Pods; SidecarSets, guarded objects
+//! and Shoots have a module each. [`audit`] has the annotations for the audit log.
 //!
-//! It never talks to a host: look-ups are a trait, and their answers are values. It decides who is asked, and leaves the rules
-//! to `pillion_inject`, `pillion_identity`, `pillion_sidecarset` and `pillion_gardener`.
+//! It never talks to a host: look-ups are a trait, and their answers are values. It decides who is asked, and leaves
+//! the rules to `pillion_inject`, `pillion_identity`, `pillion_sidecarset` and `pillion_gardener`.
 //!
 //! Start with [`admit`].
 #![forbid(unsafe_code)]

@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     match run(command, &modules, &filter) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without stderr there is nobody to tell.
+            // If stderr is closed, the error cannot be shown.
             let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

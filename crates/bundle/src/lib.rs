@@ -51,8 +51,8 @@
 //! # }
 //! ```
 //!
-//! It never decides which SidecarSets are in a bundle (`pillion_plan` does), and asks no cluster. Start with [`write()`] and
-//! [`Bundle::read`]; [`config_map`] has the form that controllers keep.
+//! It never decides which SidecarSets are in a bundle (`pillion_plan` does), and asks no cluster. Start with
+//! [`write()`] and [`Bundle::read`]; [`config_map`] has the form that controllers keep.
 #![forbid(unsafe_code)]
 
 mod anchors;

@@ -3,7 +3,8 @@
 //! Admission's own code makes the decision ([`admission::admit`] and [`pillion_inject::matching`]). The code here only
 //! finds the reasons. The policy module does not use this crate.
 //!
-//! It never decides anything itself, and asks no cluster: look-ups are arguments. Start with [`explain`] and [`Explanation`].
+//! It never decides anything itself, and asks no cluster: look-ups are arguments. Start with [`explain`] and
+//! [`Explanation`].
 #![forbid(unsafe_code)]
 
 pub mod chosen_revision;

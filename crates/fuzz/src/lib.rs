@@ -8,7 +8,8 @@
 //! [`cost`] surveys what inputs cost: it makes one part of an input longer after the other, and counts instructions
 //! (E18). Its tests are in `tests/fuzz/cost`; `make cost` runs all of them.
 //!
-//! It never says how a rule should decide: it looks for traps, for wrong shapes of answers, and for costs. Start with [`run`].
+//! It never says how a rule should decide: it looks for traps, for wrong shapes of answers, and for costs. Start with
+//! [`run`].
 #![forbid(unsafe_code)]
 
 pub mod bundle;

@@ -12,8 +12,8 @@
 //! * [`guards`] judge requests of other users that could circumvent it. [`running`]: the settings of those about running
 //!   Pods.
 //!
-//! It never changes a Pod but for its account, its automounting and its token volumes, and asks a cluster only through the
-//! traits of `pillion_kubernetes`. Start with [`declared`], then [`decide`] and [`tokens`].
+//! It never changes a Pod but for its account, its automounting and its token volumes, and asks a cluster only through
+//! the traits of `pillion_kubernetes`. Start with [`declared`], then [`decide`] and [`tokens`].
 #![forbid(unsafe_code)]
 
 mod allowed;

@@ -4,8 +4,8 @@
 //! then the Pod's lists, volumes, secrets and records. [`plan`] computes the changes, and [`Changes::apply`] edits the
 //! Pod in place. A Pod that is already injected does not change.
 //!
-//! It never gives a Pod an identity (`pillion_identity` does), and never asks for more of the cluster than a Namespace and
-//! revisions. Start with [`matching`] and [`plan`].
+//! It never gives a Pod an identity (`pillion_identity` does), and never asks for more of the cluster than a Namespace
+//! and revisions. Start with [`matching`] and [`plan`].
 #![forbid(unsafe_code)]
 
 mod additions;

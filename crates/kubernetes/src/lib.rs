@@ -3,8 +3,8 @@
 //!
 //! Everything here is a pure function of its arguments.
 //!
-//! It never asks a cluster, and knows neither SidecarSets nor Pillion's settings. Start with [`field`] and [`outcome`], which every
-//! rule returns, and with [`lookup`], through which it reads.
+//! It never asks a cluster, and knows neither SidecarSets nor Pillion's settings. Start with [`field`] and [`outcome`],
+//! which every rule returns, and with [`lookup`], through which it reads.
 #![forbid(unsafe_code)]
 
 pub mod annotations;

@@ -4,8 +4,8 @@
 //! randomness. The code that carries out a plan decides nothing. So `pillion plan` shows what `pillion controller`
 //! does. The policy module does not use this crate.
 //!
-//! It never asks or writes: observed objects are arguments. Start with [`Step`], which every plan is made of, and with [`bundle`]
-//! for an example.
+//! It never asks or writes: observed objects are arguments. Start with [`Step`], which every plan is made of, and with
+//! [`bundle`] for an example.
 #![forbid(unsafe_code)]
 
 pub mod account_permissions;

@@ -1,8 +1,8 @@
 //! Rollouts of SidecarSets to running Pods (docs/spec/rollouts.md). Pure functions: Pods and SidecarSets are arguments,
 //! and results are values.
 //!
-//! They never write, and read no clock. `pillion_controllers` observes and carries out. Start with [`decide`], then [`round`] and
-//! [`upgrade`].
+//! They never write, and read no clock. `pillion_controllers` observes and carries out. Start with [`decide`], then
+//! [`round`] and [`upgrade`].
 
 #![forbid(unsafe_code)]
 

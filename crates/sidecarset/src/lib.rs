@@ -1,8 +1,8 @@
 //! SidecarSets (fields, decoding, defaults, hashes, revisions, expressions and validation) and the Pods that they apply
 //! to.
 //!
-//! [`sidecar_set`] decodes and converts them, with the [`tables`] of their fields. [`hash`] and [`controller_revision`] name their
-//! versions. [`expression`] computes amounts, [`validation`] and [`warnings`] judge what people write.
+//! [`sidecar_set`] decodes and converts them, with the [`tables`] of their fields. [`hash`] and [`controller_revision`]
+//! name their versions. [`expression`] computes amounts, [`validation`] and [`warnings`] judge what people write.
 //!
 //! It never changes a Pod (`pillion_inject` does), and asks a cluster only through the traits of `pillion_kubernetes`.
 //!

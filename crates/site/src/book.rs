@@ -13,8 +13,8 @@ use tracing::Level;
 use crate::outside::Outside;
 use crate::{blocks, pages, summary};
 
-/// Builds the site of a repository into a folder, or into the one that `crates/site/book.toml` names, and returns everything that is
-/// wrong with it.
+/// Builds the site of a repository into a folder, or into the one that `crates/site/book.toml` names, and returns
+/// everything that is wrong with it.
 pub fn build(root: &Path, destination: Option<&Path>) -> Result<Vec<String>> {
     let mut config = Config::from_disk(root.join("crates/site/book.toml")).context("crates/site/book.toml")?;
     if let Some(destination) = destination {

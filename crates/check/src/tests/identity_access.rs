@@ -32,7 +32,7 @@ fn checked(mode: &str, objects: &[Value]) -> (Vec<String>, Option<String>) {
     (access.findings.into_iter().map(|finding| finding.message).collect(), access.note)
 }
 
-/// What each right is, where it has to be, and what it has to reach.
+/// Each case has the namespace of a role (none: every namespace), its rule, and what the finding says.
 #[rstest]
 #[case::impersonation(Some("shop"), rule(&["serviceaccounts"], &["impersonate"], &[]), "impersonate serviceaccounts in namespace \"shop\"")]
 #[case::impersonation_of_this_account(None, rule(&["serviceaccounts"], &["impersonate"], &["agent"]), "impersonate serviceaccounts in every namespace")]

@@ -90,9 +90,9 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 /// A folder in which commands run, with the text of `stdin` in a file.
-struct Place<'a>(&'a Path);
+struct WorkingFolder<'a>(&'a Path);
 
-impl Place<'_> {
+impl WorkingFolder<'_> {
     fn file(&self, path: &Path) -> PathBuf {
         self.0.join(if path.as_os_str() == "-" { Path::new(STDIN) } else { path })
     }
@@ -122,12 +122,12 @@ pub fn pillion(folder: &Path, args: &[&str], stdin: &str) -> Run {
     });
     fs::write(folder.join(STDIN), stdin).unwrap();
     let command = Command::parse_from(std::iter::once("pillion").chain(args.iter().copied()));
-    let run = pillion_terminal::testing::run(|terminal| run(command, &Place(folder), terminal));
+    let run = pillion_terminal::testing::run(|terminal| run(command, &WorkingFolder(folder), terminal));
     fs::remove_file(folder.join(STDIN)).unwrap();
     run.within(folder)
 }
 
-fn run(command: Command, at: &Place<'_>, terminal: &mut Terminal) -> anyhow::Result<Status> {
+fn run(command: Command, at: &WorkingFolder<'_>, terminal: &mut Terminal) -> anyhow::Result<Status> {
     match command {
         Command::Inject(given) => {
             let (inputs, situation) = (&at.inputs(&given.inputs), &at.situation(given.situation));
