@@ -1,5 +1,5 @@
 //! Inputs of tests: Pods and SidecarSets as users write them, generated ([`strategies`]) and written out
-//! ([`manifests`], [`access`]); recorded admissions of the reference ([`recorded`]); a cluster that answers look-ups
+//! ([`manifests`], [`access`]), in [`folders`]; recorded admissions of the reference ([`recorded`]); a cluster that answers look-ups
 //! ([`lookups`]); and the files of the repository ([`repository`]).
 //!
 //! It never runs the module, and knows neither its host nor a client of a cluster: tests of every crate are built
@@ -19,6 +19,7 @@
 )]
 
 pub mod access;
+pub mod folders;
 pub mod lookups;
 pub mod manifests;
 pub mod recorded;

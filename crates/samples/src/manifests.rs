@@ -30,6 +30,19 @@ kind:   Service
 metadata: {name: s}
 ";
 
+/// Returns a SidecarSet in YAML. `spec` follows its selector.
+pub fn set(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata:\n  name: {name}\nspec:\n  selector:\n    \
+         matchLabels: {{logs: collect}}\n{spec}"
+    )
+}
+
+/// Returns the list of containers of such a SidecarSet, with one of this name.
+pub fn agent(name: &str) -> String {
+    format!("  containers:\n  - name: {name}\n    image: agent:1\n")
+}
+
 /// Returns the names of the containers in the Pod spec at a pointer.
 pub fn containers(object: &Value, pointer: &str) -> Vec<String> {
     let containers = object.pointer(&format!("{pointer}/spec/containers")).and_then(Value::as_array).unwrap();
@@ -115,6 +128,10 @@ spec:
   selector: {matchLabels: {app: web}}
   containers: [{name: web, image: x:1}]
 ";
+
+    /// All of them, as files of a folder.
+    pub const FILES: [(&str, &str); 4] =
+        [("sets.yaml", SETS), ("web.yaml", DEPLOYMENT), ("namespace.yaml", NAMESPACE), ("clash.yaml", CLASH)];
 }
 
 pub mod planned {

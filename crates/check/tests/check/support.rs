@@ -7,10 +7,11 @@ use clap::Parser as _;
 use pillion_check::Options;
 use pillion_check::report::{FindingFormat, OptionalRule};
 use pillion_cluster::Connection;
+pub use pillion_samples::folders::folder;
+pub use pillion_samples::manifests::{agent, set};
 pub use pillion_terminal::testing::Run;
 use pillion_terminal::testing::run;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// The name of `stdin` in reports. Here it is a file: all tests share the process's own.
 const STDIN: &str = "<stdin>";
@@ -59,16 +60,6 @@ pub fn check(folder: &Path, args: &[&str], stdin: &str) -> Run {
     run(|terminal| pillion_check::run(&options, terminal)).within(folder)
 }
 
-pub fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    folder
-}
-
 /// Returns the findings for a text on stdin: severity, line, column, path and message, then the remedy.
 pub fn found(text: &str) -> Vec<String> {
     let here = folder(&[]);
@@ -93,18 +84,6 @@ pub fn lines(json: &str) -> Vec<String> {
             )
         })
         .collect()
-}
-
-/// Returns a SidecarSet in YAML. `spec` follows its selector.
-pub fn set(name: &str, spec: &str) -> String {
-    format!(
-        "apiVersion: apps.kruise.io/v1beta1\nkind: SidecarSet\nmetadata:\n  name: {name}\nspec:\n  selector:\n    \
-         matchLabels: {{logs: collect}}\n{spec}"
-    )
-}
-
-pub fn agent(name: &str) -> String {
-    format!("  containers:\n  - name: {name}\n    image: agent:1\n")
 }
 
 pub fn json_set(name: &str, spec: &Value) -> Value {

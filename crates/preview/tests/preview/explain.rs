@@ -3,21 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use pillion_samples::manifests::explained::{CLASH, DEPLOYMENT, NAMESPACE, SETS};
+use pillion_samples::folders;
+use pillion_samples::manifests::explained::{DEPLOYMENT, FILES, SETS};
 use pillion_samples::repository::root;
 use rstest::rstest;
 use serde_json::Value;
 
 use crate::support::{Run, pillion};
 
-/// Returns a folder with the files above.
+/// Returns a folder with SidecarSets of every outcome, and what they are injected into.
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let files = [("sets.yaml", SETS), ("web.yaml", DEPLOYMENT), ("namespace.yaml", NAMESPACE), ("clash.yaml", CLASH)];
-    for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
+    folders::folder(&FILES)
 }
 
 fn explain_in(folder: &Path, args: &[&str], stdin: &str) -> Run {

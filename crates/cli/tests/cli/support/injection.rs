@@ -1,19 +1,14 @@
 //! `pillion inject` with files.
 
-use std::fs;
 use std::path::Path;
+
+use pillion_samples::folders::folder;
 
 use super::{Run, pillion};
 
 /// Runs `pillion inject` in a folder with these files, with a fixed time of injection.
 pub fn run(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    run_in(folder.path(), args, stdin)
+    run_in(folder(files).path(), args, stdin)
 }
 
 /// The same in an existing folder.
