@@ -3,7 +3,7 @@
 //! The functions that the policy uses decide this, so the controllers prepare what the policy will ask for. A Pod that
 //! the policy would refuse needs nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pillion_admission::pod_identity::{self, Identities};
 use pillion_admission::settings::Settings;
@@ -96,7 +96,31 @@ pub struct PreparedSets {
     /// The places of sets in `sets`.
     by_label: ByLabel<usize>,
     /// The places of those that merge their accounts.
-    merging: Vec<usize>,
+    merging: Merging,
+}
+
+/// The places of the sets that merge their accounts.
+#[derive(Clone, Debug, Default)]
+struct Merging {
+    /// Those that may be in any namespace.
+    anywhere: BTreeSet<usize>,
+    /// Those that name their namespaces, by namespace.
+    named: HashMap<String, BTreeSet<usize>>,
+}
+
+impl Merging {
+    fn put(&mut self, scope: &Scope<'_>, place: usize) {
+        match scope {
+            Scope::Cluster => {
+                self.anywhere.insert(place);
+            }
+            Scope::Namespaces(namespaces) => {
+                for namespace in namespaces {
+                    self.named.entry((*namespace).to_owned()).or_default().insert(place);
+                }
+            }
+        }
+    }
 }
 
 impl PreparedSets {
@@ -105,11 +129,12 @@ impl PreparedSets {
         let sets: Vec<Prepared> = sets.iter().map(Prepared::new).filter(|prepared| !prepared.is_idle()).collect();
         let mut all = Self::default();
         for (place, prepared) in sets.iter().enumerate() {
+            let compiled = CompiledSet::new(&prepared.set);
             // A set whose selector cannot be read concerns every Pod: the policy refuses it.
-            let is_valid = CompiledSet::new(&prepared.set).selector.is_ok();
+            let is_valid = compiled.selector.is_ok();
             all.by_label.put(labels(&prepared.set).next().filter(|_| is_valid), place);
             if prepared.asking().next().is_some_and(|asking| asking.declared.merges()) {
-                all.merging.push(place);
+                all.merging.put(&compiled.scope, place);
             }
         }
         Self { sets, ..all }
@@ -131,8 +156,10 @@ impl PreparedSets {
         self.by_label.of_pod(labels).into_iter().filter_map(|place| self.sets.get(*place))
     }
 
-    fn merging(&self) -> impl Iterator<Item = &Prepared> {
-        self.merging.iter().filter_map(|place| self.sets.get(*place))
+    /// Returns those that merge their accounts and may be in a namespace.
+    fn merging(&self, namespace: &str) -> impl Iterator<Item = &Prepared> {
+        let named = self.merging.named.get(namespace).into_iter().flatten();
+        self.merging.anywhere.iter().chain(named).filter_map(|place| self.sets.get(*place))
     }
 }
 
@@ -242,7 +269,7 @@ impl<'a> Demands<'a> {
     }
 
     fn merging_sets(&self) -> impl Iterator<Item = &'a Prepared> {
-        self.sets.into_iter().flat_map(PreparedSets::merging)
+        self.sets.into_iter().flat_map(|sets| sets.merging(self.namespace))
     }
 
     /// Whether a set that merges does so in this namespace.

@@ -169,6 +169,34 @@ fn mrg6_a_prepared_namespace_has_every_combination_of_up_to_four() {
     assert_eq!(combinations(&canary).0, ["bc"]);
 }
 
+#[rstest]
+#[case::every_namespace(&Value::Null, true)]
+#[case::by_name(&json!({"matchLabels": {"kubernetes.io/metadata.name": "shop"}}), true)]
+#[case::by_another_name(&json!({"matchLabels": {"kubernetes.io/metadata.name": "bank"}}), false)]
+#[case::one_of_some_names(&named_in(&["bank", "shop", "shop"]), true)]
+#[case::none_of_some_names(&named_in(&["bank", "gym"]), false)]
+#[case::by_name_and_label(
+    &json!({"matchLabels": {"kubernetes.io/metadata.name": "shop", "team": "b"}}), false
+)]
+#[case::by_label(&json!({"matchLabels": {"team": "a"}}), true)]
+#[case::by_another_label(&json!({"matchLabels": {"team": "b"}}), false)]
+fn mrg6_a_set_merges_in_the_namespaces_that_it_selects(#[case] selector: &Value, #[case] merges: bool) {
+    let mut settings = settings(&MERGE, &json!({}));
+    for set in settings.sidecar_sets.iter_mut().filter(|_| !selector.is_null()) {
+        set.as_value_mut()["spec"]["namespaceSelector"] = selector.clone();
+    }
+    let (namespace, prepared) = (shop(), PreparedSets::from_sets(&settings.sidecar_sets));
+    let demands = Demands::new(&prepared, &settings, &namespace);
+
+    let both = vec![vec!["a".to_owned(), "b".to_owned()]];
+    assert_eq!(demands.combinations(), if merges { (both, 2) } else { (Vec::new(), 0) });
+    assert_eq!(demands.merging("a").is_some(), merges);
+}
+
+fn named_in(namespaces: &[&str]) -> Value {
+    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]})
+}
+
 /// AUD-3: a set with tokens for other audiences has a Secret for itself. AUD-5: without the right to its audiences it
 /// has none, since the policy refuses its Pods.
 #[rstest]
