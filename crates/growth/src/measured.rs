@@ -31,8 +31,10 @@ pub struct Rollout {
     pub pods: usize,
     /// The time in which a client upgraded as many Pods that knows when a Pod is ready.
     pub baseline: Duration,
-    /// The rollout by the controllers.
-    pub phase: Phase,
+    /// The first rollout by the controllers to these Pods.
+    pub first: Phase,
+    /// The next one. The Pods have the condition `SidecarSetUpgradable` by then (ROLL-50), so each needs one write.
+    pub next: Phase,
 }
 
 /// The way of a change from a SidecarSet to admission.

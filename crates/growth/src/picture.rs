@@ -83,14 +83,15 @@ fn charts(points: &[Point]) -> Vec<Chart> {
             &[
                 ("first start", |point| point.start.cpu.as_secs_f64()),
                 ("restart", |point| point.restart.cpu.as_secs_f64()),
-                ("rollout to a tenth", |point| point.rollout.phase.cpu.as_secs_f64()),
+                ("rollout to a tenth", |point| point.rollout.first.cpu.as_secs_f64()),
             ],
         ),
         chart(
             "time, seconds",
             &[
                 ("ready after a restart", |point| point.restart.time.as_secs_f64()),
-                ("rollout to a tenth", |point| point.rollout.phase.time.as_secs_f64()),
+                ("rollout to a tenth", |point| point.rollout.first.time.as_secs_f64()),
+                ("next rollout to a tenth", |point| point.rollout.next.time.as_secs_f64()),
                 ("change to admission", |point| point.admission.time.as_secs_f64()),
             ],
         ),
@@ -106,14 +107,14 @@ fn charts(points: &[Point]) -> Vec<Chart> {
             &[
                 ("first start", |point| requests(&point.start)),
                 ("restart", |point| requests(&point.restart)),
-                ("rollout to a tenth", |point| requests(&point.rollout.phase)),
+                ("rollout to a tenth", |point| requests(&point.rollout.first)),
             ],
         ),
         chart(
             "watched, MB",
             &[
                 ("1 % of the Pods replaced a minute", |point| watched(&point.churn) as f64 / 1e6),
-                ("rollout to a tenth", |point| watched(&point.rollout.phase) as f64 / 1e6),
+                ("rollout to a tenth", |point| watched(&point.rollout.first) as f64 / 1e6),
             ],
         ),
     ]
@@ -192,7 +193,7 @@ mod tests {
             size: Size::of_pods(pods),
             pod: 7_000,
             start: phase.clone(),
-            rollout: Rollout { phase: phase.clone(), ..Rollout::default() },
+            rollout: Rollout { first: phase.clone(), next: phase.clone(), ..Rollout::default() },
             admission: Admission::default(),
             churn: phase.clone(),
             rest: phase.clone(),

@@ -68,7 +68,10 @@ fn rollouts(points: &[Point]) -> String {
         "sets rolled out",
         "their Pods",
         "a client needs",
-        "rollout",
+        "first rollout",
+        "of that",
+        "CPU for each Pod",
+        "next rollout",
         "of that",
         "CPU for each Pod",
         "memory at most",
@@ -76,18 +79,14 @@ fn rollouts(points: &[Point]) -> String {
         "`pillion serve` at most",
     ];
     rows(&columns, points, |Point { rollout, admission, .. }| {
-        let ratio = rollout.phase.time.as_secs_f64() / rollout.baseline.as_secs_f64().max(f64::EPSILON);
-        vec![
-            grouped(rollout.sidecar_sets),
-            grouped(rollout.pods),
-            seconds(rollout.baseline),
-            seconds(rollout.phase.time),
-            format!("{ratio:.2}"),
-            format!("{:.2} ms", rollout.phase.cpu.as_secs_f64() * 1e3 / rollout.pods.max(1) as f64),
-            mebibytes(rollout.phase.peak),
-            seconds(admission.time),
-            mebibytes(admission.peak),
-        ]
+        let of = |phase: &Phase| {
+            let ratio = phase.time.as_secs_f64() / rollout.baseline.as_secs_f64().max(f64::EPSILON);
+            let cpu = phase.cpu.as_secs_f64() * 1e3 / rollout.pods.max(1) as f64;
+            [seconds(phase.time), format!("{ratio:.2}"), format!("{cpu:.2} ms")]
+        };
+        let head = [grouped(rollout.sidecar_sets), grouped(rollout.pods), seconds(rollout.baseline)];
+        let end = [mebibytes(rollout.next.peak), seconds(admission.time), mebibytes(admission.peak)];
+        [head, of(&rollout.first), of(&rollout.next), end].concat()
     })
 }
 
@@ -109,7 +108,8 @@ fn rests(points: &[Point]) -> String {
 /// Returns the requests of the largest cluster.
 fn requests(points: &[Point]) -> String {
     let Some(largest) = points.iter().max_by_key(|point| point.size.pods) else { return String::new() };
-    let phases = [&largest.start, &largest.rollout.phase, &largest.churn, &largest.rest, &largest.restart];
+    let rollout = &largest.rollout;
+    let phases = [&largest.start, &rollout.first, &rollout.next, &largest.churn, &largest.rest, &largest.restart];
     let mut names: Vec<&String> = phases.iter().flat_map(|phase| phase.counted.keys()).collect();
     names.sort_unstable();
     names.dedup();
@@ -122,7 +122,8 @@ fn requests(points: &[Point]) -> String {
         return String::new();
     }
     let head = format!("requests beside {} Pods", grouped(largest.size.pods));
-    table(&[&head, "first start", "rollout", "1 % replaced a minute", "at rest", "restart"], &lines)
+    let columns = ["first start", "first rollout", "next rollout", "1 % replaced a minute", "at rest", "restart"];
+    table(&[&[head.as_str()], &columns[..]].concat(), &lines)
 }
 
 fn cell(count: &Count) -> String {
@@ -205,7 +206,8 @@ mod tests {
                 sidecar_sets: 2,
                 pods: 100,
                 baseline: Duration::from_secs(10),
-                phase: phase(12, 100, "patch pods"),
+                first: phase(20, 200, "patch pods/status"),
+                next: phase(12, 100, "patch pods"),
             },
             admission: Admission { time: Duration::from_millis(300), peak: 50 << 20 },
             churn: phase(60, 600, "watch pods"),
@@ -216,8 +218,7 @@ mod tests {
         for expected in [
             "| 1,000  | 100         | 200        | 2.0 s",
             "| 10,000 | 200         | 2,000      |",
-            "| 1.20 ",
-            "1.00 ms",
+            "| 20.0 s        | 2.00    | 2.00 ms          | 12.0 s       | 1.20    | 1.00 ms ",
             "1.00 % of a core",
             "0.10 % of a core",
             "| watch pods ",

@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const ROLLED_OUT: usize = 10;
 /// The share of the Pods that is replaced in a minute.
 const REPLACED: usize = 100;
+/// The versions of the images that are rolled out.
+const FIRST: usize = 2;
+const NEXT: usize = 3;
 
 /// A cluster with the objects of a plan.
 pub struct Surroundings {
@@ -87,9 +90,11 @@ pub async fn measure(size: Size, around: &Surroundings, times: Times) -> anyhow:
     let baseline = scene.baseline(changed, pods).await?;
     let (mut process, start) = scene.start().await?;
     told("start", &start);
-    let phase = scene.roll_out(&mut process, changed, pods).await?;
-    told("rollout", &phase);
-    let rollout = Rollout { sidecar_sets: changed, pods, baseline, phase };
+    let first = scene.roll_out(&mut process, changed, pods, FIRST).await?;
+    told("rollout", &first);
+    let next = scene.roll_out(&mut process, changed, pods, NEXT).await?;
+    told("next rollout", &next);
+    let rollout = Rollout { sidecar_sets: changed, pods, baseline, first, next };
     let server = admission::Server { program: &around.installation.program, kubeconfig: &around.server_kubeconfig };
     // The last SidecarSet was not rolled out.
     let admission = admission::measure(server, &around.client, plan, plan.logs().saturating_sub(1)).await?;
@@ -170,12 +175,12 @@ impl Scene<'_> {
         Ok((process, phase))
     }
 
-    /// Changes the images of SidecarSets, and waits until all their Pods are upgraded.
-    async fn roll_out(&self, process: &mut Process, sets: usize, pods: usize) -> anyhow::Result<Phase> {
+    /// Changes the images of SidecarSets to this version, and waits until all their Pods are upgraded.
+    async fn roll_out(&self, process: &mut Process, sets: usize, pods: usize, version: usize) -> anyhow::Result<Phase> {
         let beginning = self.begin(process)?;
         // All at once: one after the other, they would wait behind the upgrades of the first ones.
         let changes = (0..sets).map(async |number| {
-            let containers = &self.plan.log_set(number, 2)["spec"]["containers"];
+            let containers = &self.plan.log_set(number, version)["spec"]["containers"];
             let change = json!({"spec": {"containers": containers}});
             patch(&self.around.client, &objects::set_path(&objects::log(number)), MERGE, &change).await
         });
