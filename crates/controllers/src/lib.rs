@@ -12,6 +12,7 @@
 pub mod account_permissions;
 pub mod bundle;
 pub mod merged;
+mod pods;
 pub mod preview;
 pub mod registry;
 pub mod rollout;

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::account_permissions::AccountPermissions;
 use crate::bundle::BundleKeeper;
 use crate::merged::MergedAccounts;
+use crate::pods;
 use crate::rollout::SidecarSetRollout;
 use crate::sidecar_tokens::SidecarTokens;
 
@@ -77,9 +78,7 @@ macro_rules! controllers {
         /// name.
         pub async fn run(context: Context, names: &BTreeSet<Name>, options: Options) -> Name {
             let mut tasks = JoinSet::new();
-            if names.contains(&Name::Bundle) {
-                context.bundled.await_it();
-            }
+            prepare(&context, names);
             for name in names {
                 let context = context.clone();
                 match name {
@@ -126,6 +125,16 @@ controllers! {
     SidecarSetRollout, rollout: SidecarSetRollout;
     /// What the accounts of SidecarSets may do (ESC-9).
     AccountPermissions, account_permissions: AccountPermissions;
+}
+
+/// Prepares what controllers share before any of them starts.
+pub(crate) fn prepare(context: &Context, names: &BTreeSet<Name>) {
+    if names.contains(&Name::Bundle) {
+        context.bundled.await_it();
+    }
+    if names.contains(&Name::SidecarSetRollout) {
+        pods::of_rollouts(context);
+    }
 }
 
 /// Does something with each controller.

@@ -18,6 +18,7 @@ pub mod demand;
 pub mod failure;
 pub mod legacy_token_cleaner;
 pub mod merged;
+pub mod pod_fields;
 pub mod problem;
 pub mod restored;
 pub mod root_ca;

@@ -16,6 +16,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Unit;
 
+use crate::pods::Pods;
+
 /// How long to wait for the first Pod that is injected with a version.
 const PATIENCE: Duration = Duration::from_hours(1);
 
@@ -92,7 +94,7 @@ impl BundleMetrics {
     }
 
     /// Follows the edits of SidecarSets, and the versions with which Pods are injected.
-    pub(crate) fn follow(&self, store: &Store) {
+    pub(crate) fn follow(&self, store: &Store, pods: &Pods) {
         let metrics = self.clone();
         store.sidecar_sets().subscribe(move |change| {
             if change.facets().contains(Facets::CONTENT) {
@@ -100,11 +102,11 @@ impl BundleMetrics {
             }
         });
         let metrics = self.clone();
-        store.pods().subscribe(move |change| {
+        pods.table().subscribe(move |change| {
             if change.facets().contains(Facets::INJECTION)
                 && let Some(pod) = &change.after
             {
-                metrics.injected(pod);
+                metrics.injected(&pod.subject);
             }
         });
     }

@@ -34,6 +34,7 @@ use self::kubernetes::VersionReports;
 use self::metrics::BundleMetrics;
 use self::report::ReportedVerdicts;
 use self::sources::{IN_BUNDLE, Inputs, Sources, WatchSettings};
+use crate::pods;
 
 /// The maximum number of plans in one go: a plan that creates an object is made again. More rounds would mean that
 /// another writer keeps undoing the changes.
@@ -152,7 +153,7 @@ impl Controller for BundleKeeper {
 
     async fn start(context: Context, options: Options, wakes: Wakes<Whole>) -> Self {
         let metrics = BundleMetrics::new(&context.metrics);
-        metrics.follow(&context.store);
+        metrics.follow(&context.store, &pods::of_identities(&context));
         let progress = context.store.progress(Self::NAME.to_owned());
         context.store.sidecar_sets().listed().await;
         wakes.on(context.store.sidecar_sets(), IN_BUNDLE, |_| Keys::One(Whole));

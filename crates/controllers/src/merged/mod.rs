@@ -34,6 +34,7 @@ use serde_json::Value;
 use self::carry::Stopped;
 use self::ceiling::Ceiling;
 use self::watches::MergedObject;
+use crate::pods::{self, Pods};
 
 pub use uninstall::{Uninstalled, uninstall};
 
@@ -50,6 +51,7 @@ pub struct MergedAccounts {
     context: Context,
     effects: Effects,
     options: Options,
+    pods: Arc<Pods>,
     roles: Watched<MergedObject>,
     bindings: Watched<MergedObject>,
     ceiling: Ceiling,
@@ -84,13 +86,15 @@ impl Controller for MergedAccounts {
         store.accounts().listed().await;
         store.namespaces().listed().await;
         store.sidecar_sets().listed().await;
-        store.subjects_listed().await;
+        let pods = pods::of_identities(&context);
+        pods.subjects_listed(store).await;
         context.bundled.known().await;
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
         context.wake_for_sidecar_sets(&wakes);
         wakes.on(store.sidecar_sets(), Facets::CEILING, |_| Keys::All);
-        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
-            wakes.on(subjects, Facets::IDENTITY, its_namespace);
+        wakes.on(pods.table(), Facets::IDENTITY, its_namespace);
+        for workloads in store.workloads() {
+            wakes.on(workloads, Facets::IDENTITY, its_namespace);
         }
         // The version of an account that is not merged does not matter, nor do the Secrets that it names.
         wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
@@ -103,7 +107,7 @@ impl Controller for MergedAccounts {
         wakes.follow(context.settings.clone());
         let effects = context.effects(Self::NAME);
         let kept = context.metrics.kept();
-        Self { effects, options, roles, bindings, ceiling: Ceiling::default(), kept, context }
+        Self { effects, options, pods, roles, bindings, ceiling: Ceiling::default(), kept, context }
     }
 
     fn keys(&self) -> Vec<String> {
@@ -205,7 +209,7 @@ impl MergedAccounts {
         let settings = self.context.settings();
         let demands = Demands::new(&sets.prepared, &settings, namespace);
         let store = &self.context.store;
-        let subjects = store.subjects(name);
+        let subjects = self.pods.subjects(store, name);
         let active: Vec<&Arc<Subject>> = subjects.iter().filter(|subject| !subject.is_finished).collect();
         let is_there = |account: &str| watches::has_account(store, name, account);
         // Most Pods of a workload are alike.

@@ -4,9 +4,11 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret, ServiceAccount};
 use kube::api::DynamicObject;
 use pillion_kubernetes::json;
-use pillion_runtime::store::{PodObject, WorkloadObject};
+use pillion_runtime::store::WorkloadObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::pods::injected::PodObject;
 
 /// Returns why an API server would reject a manifest, without its location; `None` if it would accept the manifest or
 /// if no controller reads the kind.

@@ -73,9 +73,7 @@ impl<'a> Rounds<'a> {
         if follows_bundle && names.insert(Name::Bundle) {
             self.hidden = Some(Name::Bundle);
         }
-        if names.contains(&Name::Bundle) {
-            self.context.bundled.await_it();
-        }
+        registry::prepare(self.context, &names);
         let (first, others): (Vec<Name>, Vec<Name>) = names.iter().partition(|name| name.comes_first());
         let Ok(()) = registry::visit(self, first.into_iter().chain(others), options).await;
     }

@@ -13,7 +13,7 @@ use pillion_runtime::wakes::Keys;
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
-use super::pods::{self, InjectedPod};
+use crate::pods::injected::{self, InjectedPod};
 
 /// A label that the API server selects Pods by: a key, and a value if it must have this one.
 type Term = (String, Option<String>);
@@ -45,7 +45,7 @@ impl SidecarSetRollout {
             return Arc::clone(&known.pods);
         }
         all.remove(&name);
-        let watch = Watch::new(pods::all(&self.context.client), "Pod").one_of_many();
+        let watch = Watch::new(injected::all(&self.context.client), "Pod").one_of_many();
         let watch = terms.iter().fold(watch, |watch, (key, value)| watch.label(key, value.as_deref()));
         let of = name.clone();
         let pods = self.context.store.keep(Self::NAME, watch, move |pod| InjectedPod::lacking(pod, &of));

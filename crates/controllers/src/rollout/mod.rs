@@ -10,7 +10,6 @@ mod follow;
 mod lacking;
 pub(crate) mod metrics;
 mod nodes;
-mod pods;
 mod probe;
 mod recreate;
 mod register;
@@ -54,7 +53,7 @@ use pillion_runtime::context::Context;
 use pillion_runtime::controller::{Controller, Done, Failure, Pace};
 use pillion_runtime::effects::{Effects, Journal, RolledOut};
 use pillion_runtime::rights::{self, KEEP, READ, Right, Scope, Situation, WATCH};
-use pillion_runtime::store::{Change, Facets, Progress as Watching, Watch, Watched};
+use pillion_runtime::store::{Change, Facets, Progress as Watching};
 use pillion_runtime::wakes::{Keys, Wakes};
 use pillion_sidecarset::names;
 use pillion_sidecarset::native::NativeSidecars;
@@ -68,11 +67,12 @@ use self::evict::EvictionMemory;
 use self::lacking::Lacking;
 use self::metrics::RolloutMetrics;
 use self::nodes::Nodes;
-use self::pods::InjectedPod;
 use self::register::Registered;
 use self::rival::Rival;
 pub use self::rival::{LeaseName, NoLeaseName};
 use self::sources::{Sources, Version, WatchSettings, of_settings};
+use crate::pods::injected::InjectedPod;
+use crate::pods::{self, KnownPod, Pods};
 
 /// How long a reconciliation waits for lists before it starts again.
 const LISTING: Duration = Duration::from_secs(2);
@@ -89,7 +89,7 @@ pub struct SidecarSetRollout {
     context: Context,
     effects: Effects,
     metrics: RolloutMetrics,
-    pods: Watched<InjectedPod>,
+    pods: Arc<Pods>,
     nodes: Nodes,
     rival: Rival,
     /// Says that OpenKruise's manager is at work.
@@ -162,28 +162,27 @@ impl Controller for SidecarSetRollout {
     type KeyState = RolloutState;
 
     async fn start(context: Context, options: Options, wakes: Wakes<String>) -> Self {
-        let pods =
-            context.store.keep(Self::NAME, Watch::new(pods::all(&context.client), "Pod"), InjectedPod::from_object);
+        let pods = pods::of_rollouts(&context);
         let nodes = Nodes::watch(&context);
         let rival = Rival::watch(&context, options.openkruise_lease);
         let standing = context.store.remark(Self::NAME.to_owned());
         standing.done();
         context.store.sidecar_sets().listed().await;
         context.store.namespaces().listed().await;
-        pods.listed().await;
+        pods.table().listed().await;
         nodes.listed().await;
         rival.listed().await;
         wakes.on(context.store.sidecar_sets(), Facets::CONTENT, |change| Keys::One(change.name.clone()));
         wakes.on(context.store.namespaces(), Facets::LABELS, |_| Keys::All);
-        wakes.on(&pods, Facets::CONTENT | Facets::READINESS, |change: &Change<InjectedPod>| {
-            let pods = change.before.iter().chain(&change.after);
+        wakes.on(pods.table(), Facets::CONTENT | Facets::READINESS, |change: &Change<KnownPod>| {
+            let pods = change.before.iter().chain(&change.after).filter_map(|pod| pod.injected.as_ref());
             let names: BTreeSet<&str> = pods.flat_map(|pod| pod.0.injected()).collect();
             Keys::Many(names.into_iter().map(str::to_owned).collect())
         });
         let followers = Arc::<Mutex<BTreeSet<String>>>::default();
         let following = Arc::clone(&followers);
-        wakes.on(&pods, Facets::RESOURCES, move |change: &Change<InjectedPod>| {
-            let (following, pod) = (following.lock(), change.after.iter());
+        wakes.on(pods.table(), Facets::RESOURCES, move |change: &Change<KnownPod>| {
+            let (following, pod) = (following.lock(), change.after.iter().filter_map(|pod| pod.injected.as_ref()));
             let names: BTreeSet<&str> = pod.flat_map(|pod| pod.0.injected()).collect();
             Keys::Many(names.into_iter().filter(|name| following.contains(*name)).map(str::to_owned).collect())
         });

@@ -18,10 +18,10 @@ use pillion_runtime::controller::{Controller as _, Done, Failure};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::pods::InjectedPod;
 use super::probe::{QUESTIONS, WorkloadRef};
 use super::sources::{Sources, StoredRevision};
 use super::{LISTING, Rollout, RolloutState, SidecarSetRollout};
+use crate::pods::injected::InjectedPod;
 
 /// How long to wait until further workloads are asked about.
 const NEXT_QUESTIONS: Duration = Duration::from_secs(1);

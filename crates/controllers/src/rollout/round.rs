@@ -15,8 +15,8 @@ use pillion_runtime::read;
 use serde_json::{Value, json};
 
 use super::metrics::Outcome;
-use super::pods::{self, InjectedPod};
 use super::{Rollout, RolloutState, SidecarSetRollout};
+use crate::pods::injected::{self, InjectedPod};
 
 /// The number of tries to write a condition of a Pod that others change at the same time.
 const TRIES: usize = 3;
@@ -99,7 +99,7 @@ impl SidecarSetRollout {
         if unreadable.is_none() && !self.tell(&pod.metadata, (set, Some(true))).await? {
             return Ok(Written::Overtaken);
         }
-        let Some(current) = self.pods.get(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
+        let Some(current) = self.pods.injected(namespace, name).filter(|current| current.0.metadata.uid == *uid) else {
             return Ok(Written::Overtaken);
         };
         let (target, current, now) = (&rollout.target, &current.0, self.context.clock.now());
@@ -212,7 +212,7 @@ impl SidecarSetRollout {
     async fn tell(&self, pod: &Metadata, (name, value): (&str, Option<bool>)) -> Result<bool, Failure> {
         let Metadata { namespace, name: pod_name, uid, .. } = pod;
         let exists = |known: &str| self.is_there(known);
-        let mut current = self.pods.get(namespace, pod_name);
+        let mut current = self.pods.injected(namespace, pod_name);
         for _ in 0..TRIES {
             let Some(seen) = current.filter(|seen| seen.0.metadata.uid == *uid) else { return Ok(true) };
             let step = upgradable::step(&seen.0, (name, value), exists, self.context.clock.now());
@@ -221,7 +221,7 @@ impl SidecarSetRollout {
             if self.effects.settle(&step, "whether its sidecars can be upgraded").await? {
                 return Ok(true);
             }
-            let api = pods::of_namespace(&self.context.client, namespace);
+            let api = injected::of_namespace(&self.context.client, namespace);
             let read = read::one(&api, pod_name).await.map_err(|problem| {
                 let text = format!("could not read Pod \"{namespace}/{pod_name}\": {problem}");
                 Failure { retry_after: problem.retry_after(), text }

@@ -13,7 +13,7 @@ use pillion_sidecarset::overrides::{self, Rules, Source};
 use pillion_sidecarset::sidecar_set::SidecarSet;
 
 use super::SidecarSetRollout;
-use super::pods::InjectedPod;
+use crate::pods::injected::InjectedPod;
 
 impl SidecarSetRollout {
     /// Returns the Pods of a SidecarSet (ROLL-10), and with them those that have other containers of it (ROLL-11).

@@ -310,10 +310,10 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
     let writes = running.writes().await;
     assert_eq!((matched(&writes), readiness(&writes)), (Some(2), ready("NotUpdate", "True")));
     running.woken();
-    running.controller.pods.remove_for_test("shop", "web-0", "web-0");
+    running.controller.pods.table().remove_for_test("shop", "web-0", "web-0");
     assert_eq!(running.woken(), [""; 0], "another Pod of this name");
     let uid = "p0";
-    running.controller.pods.remove_for_test("shop", "web-0", uid);
+    running.controller.pods.table().remove_for_test("shop", "web-0", uid);
     assert_eq!(running.woken(), ["logs"]);
     assert_eq!(matched(&running.writes().await), Some(1));
 }
@@ -322,14 +322,14 @@ async fn diff20_roll2_the_status_of_not_update_follows_the_pods() {
 async fn diff14_a_rollout_goes_on_without_a_pod_whose_upgrade_got_no_answer() {
     let set = set("agent:v2", &json!({}));
     let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
-    let version = running.controller.pods.get("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
+    let version = running.controller.pods.injected("shop", "web-1").expect("a Pod").0.metadata.resource_version.clone();
     running.state.uncertain.insert("p1".to_owned(), version);
     let writes = shown(&running.writes().await);
     assert_eq!(writes.get(3).map(String::as_str), Some("Pod web-1"), "it is tried again, and no other Pod: {writes:?}");
 
     let mut running = Running::with_pods(&set, vec![pod(&set, 0), pod(&set, 1)]).await;
     running.state.uncertain.insert("p1".to_owned(), "999".to_owned());
-    running.controller.pods.remove_for_test("shop", "web-1", "p1");
+    running.controller.pods.table().remove_for_test("shop", "web-1", "p1");
     assert_eq!(shown(&running.writes().await).get(3).map(String::as_str), Some("Pod web-0"));
 }
 

@@ -15,6 +15,7 @@ mod requests;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_plan::credential::Credential;
@@ -34,6 +35,8 @@ use needs::{Needed, needed};
 pub(crate) use report::Trouble;
 use requests::{Requests, Shortened, Stopped};
 use watches::{NamespaceSecrets, TokenSecrets, accounts_of, is_there};
+
+use crate::pods::{self, Pods};
 
 /// The interval between updates of the metrics.
 const MEASURE: Duration = Duration::from_secs(10);
@@ -65,6 +68,7 @@ pub struct SidecarTokens {
     effects: Effects,
     requests: Requests,
     lifetime: u32,
+    pods: Arc<Pods>,
     secrets: TokenSecrets,
     metrics: TokenMetrics,
     /// Wakes a namespace when a foreign Secret in it is gone.
@@ -96,15 +100,17 @@ impl Controller for SidecarTokens {
         store.accounts().listed().await;
         store.namespaces().listed().await;
         store.sidecar_sets().listed().await;
-        store.subjects_listed().await;
+        let pods = pods::of_identities(&context);
+        pods.subjects_listed(store).await;
         context.bundled.known().await;
         if context.recorder.is_some() {
             secrets.listed().await;
         }
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
         context.wake_for_sidecar_sets(&wakes);
-        for subjects in std::iter::once(store.pods()).chain(store.workloads()) {
-            wakes.on(subjects, Facets::IDENTITY, its_namespace);
+        wakes.on(pods.table(), Facets::IDENTITY, its_namespace);
+        for workloads in store.workloads() {
+            wakes.on(workloads, Facets::IDENTITY, its_namespace);
         }
         wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
         secrets.each().for_each(|kept| wakes.on(kept, Facets::CONTENT, its_namespace));
@@ -114,7 +120,7 @@ impl Controller for SidecarTokens {
         let lifetime = options.lifetime.max(LIFETIME_MIN);
         let requests =
             Requests { effects: effects.clone(), clock: context.clock.clone(), metrics: metrics.clone(), lifetime };
-        Self { context, effects, requests, lifetime, secrets, metrics, wakes }
+        Self { context, effects, requests, lifetime, pods, secrets, metrics, wakes }
     }
 
     fn keys(&self) -> Vec<String> {
@@ -135,7 +141,9 @@ impl Controller for SidecarTokens {
             return Ok(Done::Settled);
         };
         let place = self.secrets.secrets(name);
-        let needed = needed(&self.context, &namespace, place.credentials(), &|account| is_there(store, name, account));
+        let subjects = self.pods.subjects(store, name);
+        let is_there = |account: &str| is_there(store, name, account);
+        let needed = needed(&self.context, &namespace, subjects, place.credentials(), &is_there);
         let secrets = match place {
             NamespaceSecrets::Listed(secrets) => secrets,
             NamespaceSecrets::NotListed(None) => return Ok(Done::LookAgain(LIST_SOON)),

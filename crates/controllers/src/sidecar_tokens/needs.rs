@@ -67,14 +67,14 @@ fn is_pod(subject: &Subject) -> bool {
     subject.kind == "Pod"
 }
 
-/// Returns what a namespace with these Secrets needs; `is_there` tells whether the namespace has an account.
+/// Returns what a namespace with these subjects and Secrets needs; `is_there` tells whether the namespace has an account.
 pub(super) fn needed<'s>(
     context: &Context,
     namespace: &Namespace,
+    subjects: Vec<Arc<Subject>>,
     secrets: impl Iterator<Item = &'s Credential>,
     is_there: &dyn Fn(&str) -> bool,
 ) -> Needed {
-    let subjects = context.store.subjects(namespace.name());
     if subjects.is_empty() {
         return Needed::default();
     }

@@ -227,7 +227,7 @@ async fn is_mounted(client: &Client, secret: &Secret) -> Result<bool, WriteError
     let api: Api<PodObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
     let mut is_mounted = false;
     let see = |pod: PodObject| {
-        let pod = Subject::of_pod(pod, None);
+        let pod = Subject::of_pod(&pod, None);
         is_mounted |= !pod.is_finished && pod.token_secrets.contains(name);
     };
     let listed = read::pages(&api, ListParams::default().fields(ALIVE), see).await;

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use internment::ArcIntern;
 use pillion_inject::records::Records;
 use pillion_kubernetes::nullable;
+use pillion_plan::pod_fields;
 use pillion_sidecarset::names;
 use pillion_sidecarset::sidecar::List;
 use serde::{Deserialize, Deserializer};
@@ -131,6 +132,30 @@ pub struct Spec {
     containers: Vec<Container>,
     #[serde(deserialize_with = "nullable::or_default")]
     init_containers: Vec<Container>,
+    service_account_name: Option<String>,
+    automount_service_account_token: Option<bool>,
+    volumes: Option<Vec<pod_fields::Volume>>,
+}
+
+impl Spec {
+    /// Returns the fields that decide about identities. No rollout depends on them, and the others stay. Controllers that
+    /// read both read each Pod once.
+    pub fn take_identity(&mut self) -> pod_fields::PodSpec {
+        let taken = |containers: &mut Vec<Container>| {
+            let taken = containers.iter_mut().map(|container| pod_fields::Container {
+                name: container.name.clone(),
+                volume_mounts: container.volume_mounts.take(),
+            });
+            Some(taken.collect())
+        };
+        pod_fields::PodSpec {
+            init_containers: taken(&mut self.init_containers),
+            containers: taken(&mut self.containers),
+            service_account_name: self.service_account_name.take(),
+            automount_service_account_token: self.automount_service_account_token.take(),
+            volumes: self.volumes.take(),
+        }
+    }
 }
 
 /// A container.
@@ -154,6 +179,8 @@ pub struct Container {
     is_always: bool,
     /// `resources`, until they are compared with those that the kubelet reports.
     resources: Option<Box<Resources>>,
+    /// `volumeMounts`, until the Pod is made of its parts.
+    volume_mounts: Option<Vec<pod_fields::Mount>>,
 }
 
 fn is_always<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
@@ -239,6 +266,13 @@ impl Phase {
     }
 }
 
+impl Status {
+    /// Returns the phase, as the kubelet writes it.
+    pub fn phase(&self) -> &str {
+        &self.phase
+    }
+}
+
 impl From<Status> for PodState {
     fn from(status: Status) -> Self {
         let Status { phase, conditions, container_statuses: containers, init_container_statuses: natives } = status;
@@ -280,7 +314,10 @@ impl Pod {
 
     /// Returns a Pod of its parts.
     pub fn new(metadata: Metadata, spec: Spec, status: Option<Status>) -> Self {
-        let Spec { node_name, restart_policy, mut containers, init_containers } = spec;
+        let Spec { node_name, restart_policy, mut containers, mut init_containers, .. } = spec;
+        for container in containers.iter_mut().chain(&mut init_containers) {
+            container.volume_mounts = None;
+        }
         let ends = matches!(restart_policy.as_str(), "Never" | "OnFailure");
         let mut state = status.map(PodState::from).unwrap_or_default();
         let amounts = ArcIntern::new(amounts(&containers, &init_containers));

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
-use kube::core::ApiResource;
 use kube::{Api, Client};
 use tokio::time::sleep;
 
 use super::change::Projection;
 use super::resource;
 use super::sidecar_set::SidecarSetObject;
-use super::subject::{PodObject, Subject, WorkloadObject};
+use super::subject::{Subject, WorkloadObject};
 use super::table::Table;
 use super::watch::{Watch, keep};
 use crate::problem::classify;
@@ -44,7 +42,6 @@ pub(super) const WORKLOADS: &[Workload] = &[
 /// server does not convert.
 pub(super) const SIDECAR_SET_VERSIONS: [&str; 2] = ["apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"];
 
-const POD: &str = "Pod";
 const SIDECAR_SET: &str = "SidecarSet";
 /// The interval between checks for a kind that the API server does not serve.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -94,18 +91,6 @@ async fn served<T: Projection>(
         }
         sleep(if is_known { LOOK_AGAIN } else { ASK_AGAIN }).await;
     }
-}
-
-/// Watches Pods for as long as it is polled.
-pub(super) async fn pods(client: Client, table: Arc<Table<Subject>>) {
-    let api = Api::<PodObject>::all_with(client, &ApiResource::erase::<Pod>(&()));
-    let known = Arc::clone(&table);
-    let see = move |pod: PodObject| {
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        let earlier = known.get(&text(&pod.metadata.namespace), &text(&pod.metadata.name));
-        Some(Subject::of_pod(pod, earlier.as_deref()))
-    };
-    keep(Watch::new(api, POD), table, see).await;
 }
 
 /// Watches the workloads of a kind for as long as it is polled.

@@ -23,6 +23,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -64,9 +65,9 @@ pub struct Store {
     absorbing: Mutex<AbsorbingTables>,
     namespaces: OnceLock<Watched<Namespace>>,
     sidecar_sets: OnceLock<Watched<SidecarSetObject>>,
-    pods: OnceLock<Watched<Subject>>,
     workloads: OnceLock<Vec<Watched<Subject>>>,
     accounts: OnceLock<Watched<Account>>,
+    shared: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Store {
@@ -78,9 +79,9 @@ impl Store {
             absorbing: Mutex::default(),
             namespaces: OnceLock::new(),
             sidecar_sets: OnceLock::new(),
-            pods: OnceLock::new(),
             workloads: OnceLock::new(),
             accounts: OnceLock::new(),
+            shared: Mutex::default(),
         }
     }
 
@@ -114,16 +115,6 @@ impl Store {
         })
     }
 
-    /// Returns the Pods.
-    pub fn pods(&self) -> &Watched<Subject> {
-        self.pods.get_or_init(|| {
-            let table = Arc::new(Table::default());
-            self.registry.add("Pod".to_owned(), false, table.progress());
-            let task = tokio::spawn(kinds::pods(self.client.clone(), Arc::clone(&table)));
-            Watched::new(table, task.abort_handle())
-        })
-    }
-
     /// Returns the workloads, by kind, with the Pods that they will create. Workloads that another workload controls are
     /// left out.
     pub fn workloads(&self) -> &[Watched<Subject>] {
@@ -146,20 +137,6 @@ impl Store {
         })
     }
 
-    /// Returns the Pods of a namespace, and those that its workloads will create.
-    pub fn subjects(&self, namespace: &str) -> Vec<Arc<Subject>> {
-        let workloads = self.workloads().iter().flat_map(|kept| kept.in_namespace(namespace));
-        self.pods().in_namespace(namespace).into_iter().chain(workloads).collect()
-    }
-
-    /// Waits until the Pods and the workloads were listed.
-    pub async fn subjects_listed(&self) {
-        self.pods().listed().await;
-        for workloads in self.workloads() {
-            workloads.listed().await;
-        }
-    }
-
     /// Starts a watch for one controller and keeps the result of `see` for each object; objects for which `see` returns
     /// `None` are not kept. The process is not ready until everything was listed, nor while the watch fails.
     pub fn keep<K, T>(
@@ -173,28 +150,62 @@ impl Store {
         T: Projection,
     {
         let place = watch.api.namespace().map(|namespace| format!(" of namespace \"{namespace}\"")).unwrap_or_default();
-        self.start(format!("{controller}: {}{place}", watch.kind), watch, see)
+        self.start(format!("{controller}: {}{place}", watch.kind), watch, Arc::default(), see)
     }
 
-    fn keep_shared<K, T>(&self, watch: Watch<K>, see: impl Fn(K) -> Option<T> + Send + Sync + 'static) -> Watched<T>
+    /// Starts a watch for all controllers. Otherwise as [`Self::keep`].
+    pub fn keep_shared<K, T>(&self, watch: Watch<K>, see: impl Fn(K) -> Option<T> + Send + Sync + 'static) -> Watched<T>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Projection,
     {
-        self.start(watch.kind.clone().into_owned(), watch, see)
+        self.start(watch.kind.clone().into_owned(), watch, Arc::default(), see)
+    }
+
+    /// The same. `see` also gets what is kept of an earlier version of the object, if it is known.
+    pub fn keep_shared_with_earlier<K, T>(
+        &self,
+        watch: Watch<K>,
+        see: impl Fn(K, Option<&T>) -> Option<T> + Send + Sync + 'static,
+    ) -> Watched<T>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+        T: Projection,
+    {
+        let table: Arc<Table<T>> = Arc::default();
+        let known = Arc::downgrade(&table);
+        let with_earlier = move |object: K| {
+            let place = (object.meta().namespace.as_deref(), object.meta().name.as_deref());
+            let earlier = known.upgrade();
+            let earlier = earlier.and_then(|known| known.get(place.0.unwrap_or_default(), place.1.unwrap_or_default()));
+            see(object, earlier.as_deref())
+        };
+        self.start(watch.kind.clone().into_owned(), watch, table, with_earlier)
+    }
+
+    /// Returns what several controllers share, such as a watch. The first one that asks makes it.
+    pub fn shared<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut shared = self.shared.lock();
+        let known = shared.get(&TypeId::of::<T>()).cloned().and_then(|known| known.downcast().ok());
+        known.unwrap_or_else(|| {
+            let new = Arc::new(make());
+            shared.insert(TypeId::of::<T>(), Arc::clone(&new) as Arc<dyn Any + Send + Sync>);
+            new
+        })
     }
 
     fn start<K, T>(
         &self,
         name: String,
         watch: Watch<K>,
+        table: Arc<Table<T>>,
         see: impl Fn(K) -> Option<T> + Send + Sync + 'static,
     ) -> Watched<T>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         T: Projection,
     {
-        let (table, see) = (Arc::new(Table::default()), Arc::new(see));
+        let see = Arc::new(see);
         self.registry.add(name, watch.is_one_of_many, table.progress());
         self.absorb(&watch, &table, Arc::clone(&see));
         let task = tokio::spawn(keep(watch, Arc::clone(&table), move |object| see(object)));

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pillion_identity::{names, tokens};
 use pillion_kubernetes::json;
+use pillion_plan::pod_fields::{Container, PodSpec, Volume};
 use pillion_sidecarset::names as stored;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -68,31 +69,6 @@ pub type PodObject = Slim<PodSpec, PodStatus>;
 /// The fields that are read from a workload.
 pub type WorkloadObject = Slim<WorkloadSpec, NoStatus>;
 
-/// The fields that are read from `spec` of a Pod.
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodSpec {
-    service_account_name: Option<String>,
-    automount_service_account_token: Option<bool>,
-    init_containers: Option<Vec<Container>>,
-    containers: Option<Vec<Container>>,
-    volumes: Option<Vec<Volume>>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Container {
-    name: String,
-    volume_mounts: Option<Vec<Mount>>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Mount {
-    name: String,
-    mount_path: String,
-}
-
 /// The fields that are read from `status` of a Pod.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -104,44 +80,6 @@ pub struct PodStatus {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct NoStatus {}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(default)]
-struct Volume {
-    name: String,
-    secret: Option<SecretVolume>,
-    projected: Option<Projected>,
-    /// An inline volume of a CSI driver, which may get tokens (E19).
-    csi: Option<Value>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SecretVolume {
-    secret_name: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(default)]
-struct Projected {
-    sources: Option<Vec<Source>>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(default)]
-struct Source {
-    secret: Option<SecretSource>,
-    #[serde(rename = "serviceAccountToken")]
-    token: Option<Value>,
-    #[serde(rename = "podCertificate")]
-    certificate: Option<Value>,
-}
-
-#[derive(Clone, Debug, Default, Hash, Deserialize, Serialize)]
-#[serde(default)]
-struct SecretSource {
-    name: Option<String>,
-}
 
 /// The fields that are read from `spec` of a workload.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -172,21 +110,27 @@ struct Template {
 }
 
 impl Subject {
-    /// Returns the subject of a Pod. `earlier` is that of an earlier version of the Pod, if it is known: statuses change
-    /// all the time, and all else is only read again if it has changed.
-    pub fn of_pod(pod: PodObject, earlier: Option<&Self>) -> Self {
-        let PodObject { metadata, spec, status } = pod;
-        let is_finished = status
-            .and_then(|status| status.phase)
-            .is_some_and(|phase| matches!(phase.as_str(), "Succeeded" | "Failed"));
+    /// Returns the subject of a Pod. `earlier` is as in [`Self::of_parts`].
+    pub fn of_pod(pod: &PodObject, earlier: Option<&Arc<Self>>) -> Arc<Self> {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        Self::of_parts(&pod.metadata, &pod.spec, phase.unwrap_or_default(), earlier)
+    }
+
+    /// Returns the subject of a Pod in this phase. `earlier` is that of an earlier version of the Pod, if it is known:
+    /// statuses change all the time, and all else is only read again if it has changed.
+    pub fn of_parts(metadata: &ObjectMeta, spec: &PodSpec, phase: &str, earlier: Option<&Arc<Self>>) -> Arc<Self> {
+        let is_finished = matches!(phase, "Succeeded" | "Failed");
         let hashes = metadata.annotations.as_ref().and_then(|annotations| annotations.get(stored::HASH));
         let made_from =
-            KEYS.hash_one((&metadata.uid, &metadata.namespace, &metadata.name, &metadata.labels, hashes, &spec));
+            KEYS.hash_one((&metadata.uid, &metadata.namespace, &metadata.name, &metadata.labels, hashes, spec));
         if let Some(earlier) = earlier.filter(|earlier| earlier.made_from == made_from) {
-            return Self { is_finished, ..earlier.clone() };
+            if earlier.is_finished == is_finished {
+                return Arc::clone(earlier);
+            }
+            return Arc::new(Self { is_finished, ..Self::clone(earlier) });
         }
-        let (labels, injected) = (metadata.labels.clone(), injected(hashes));
-        Self { injected, is_finished, made_from, ..Self::new("Pod", metadata, labels, spec) }
+        let of_pod = Self::new("Pod", metadata, metadata.labels.as_ref(), spec);
+        Arc::new(Self { injected: injected(hashes), is_finished, made_from, ..of_pod })
     }
 
     /// Returns a hash of a SidecarSet's name and hash that identifies the version in eight bytes. There may be many
@@ -206,38 +150,36 @@ impl Subject {
         let WorkloadSpec { template, job_template } = workload.spec;
         let template = template.or_else(|| job_template?.spec?.template)?;
         let labels = template.metadata.and_then(|metadata| metadata.labels);
-        Some(Self::new(kind, workload.metadata, labels, template.spec.unwrap_or_default()))
+        Some(Self::new(kind, &workload.metadata, labels.as_ref(), &template.spec.unwrap_or_default()))
     }
 
-    fn new(kind: &'static str, metadata: ObjectMeta, labels: Option<BTreeMap<String, String>>, spec: PodSpec) -> Self {
-        let namespace = metadata.namespace.unwrap_or_default();
+    fn new(
+        kind: &'static str,
+        metadata: &ObjectMeta,
+        labels: Option<&BTreeMap<String, String>>,
+        spec: &PodSpec,
+    ) -> Self {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let namespace = text(&metadata.namespace);
         let mut pod = json!({
-            "metadata": {"namespace": namespace, "labels": labels.unwrap_or_default()},
+            "metadata": {"namespace": namespace, "labels": labels.cloned().unwrap_or_default()},
             "spec": {
                 "serviceAccountName": spec.service_account_name.as_deref().unwrap_or_default(),
                 "automountServiceAccountToken": spec.automount_service_account_token
             }
         });
         if let (Some((containers, volumes)), Some(fields)) =
-            (further_tokens(&spec), pod.pointer_mut("/spec").and_then(Value::as_object_mut))
+            (further_tokens(spec), pod.pointer_mut("/spec").and_then(Value::as_object_mut))
         {
             fields.insert("containers".to_owned(), containers);
             fields.insert("volumes".to_owned(), volumes);
         }
-        let mut token_secrets: Vec<String> = spec
-            .volumes
-            .unwrap_or_default()
-            .into_iter()
-            .flat_map(|volume| {
-                let sources = volume.projected.and_then(|projected| projected.sources).unwrap_or_default();
-                let projected = sources.into_iter().filter_map(|source| source.secret?.name);
-                volume.secret.and_then(|secret| secret.secret_name).into_iter().chain(projected).collect::<Vec<_>>()
-            })
-            .filter(|name| name.starts_with(names::TOKEN_SECRET_PREFIX))
-            .collect();
+        let secrets = spec.volumes.iter().flatten().flat_map(Volume::secrets);
+        let mut token_secrets: Vec<String> =
+            secrets.filter(|name| name.starts_with(names::TOKEN_SECRET_PREFIX)).map(str::to_owned).collect();
         token_secrets.sort_unstable();
         token_secrets.dedup();
-        let (name, uid) = (metadata.name.unwrap_or_default(), metadata.uid.unwrap_or_default());
+        let (name, uid) = (text(&metadata.name), text(&metadata.uid));
         Self {
             kind,
             namespace,
@@ -255,11 +197,7 @@ impl Subject {
 /// Returns the volumes that contain or may contain tokens of the Pod's account (E19), and the containers that use any
 /// of them. Returns `None` for nearly every Pod: most have only the automounted volume, mounted at its usual path.
 fn further_tokens(spec: &PodSpec) -> Option<(Value, Value)> {
-    let projects = |volume: &&Volume| {
-        let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
-        volume.csi.is_some() || sources.any(|source| source.token.is_some() || source.certificate.is_some())
-    };
-    let volumes: Vec<&Volume> = spec.volumes.iter().flatten().filter(projects).collect();
+    let volumes: Vec<&Volume> = spec.volumes.iter().flatten().filter(|volume| volume.may_hold_a_token()).collect();
     if volumes.is_empty() {
         return None;
     }

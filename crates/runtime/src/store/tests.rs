@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use super::subject::{PodObject, WorkloadObject};
 use super::*;
 
-fn pod(value: Value) -> Subject {
-    Subject::of_pod(serde_json::from_value::<PodObject>(value).expect("a Pod"), None)
+fn pod(value: Value) -> Arc<Subject> {
+    Subject::of_pod(&serde_json::from_value::<PodObject>(value).expect("a Pod"), None)
 }
 
 fn workload(value: Value) -> Option<Subject> {
@@ -105,7 +105,7 @@ fn an_earlier_version_of_a_pod_changes_no_result(#[case] path: &str, #[case] val
         parent => parent[key] = value,
     }
     let earlier = pod(old);
-    let seen = Subject::of_pod(serde_json::from_value(new.clone()).unwrap(), Some(&earlier));
+    let seen = Subject::of_pod(&serde_json::from_value(new.clone()).unwrap(), Some(&earlier));
     assert_eq!(seen, pod(new));
 }
 

@@ -162,7 +162,7 @@ async fn roll61_a_rollout_without_progress_fails_when_its_time_is_over() {
 
     // Another process says nothing again, and touches no Pod, even if one is replaced.
     running.state = RolloutState::default();
-    running.controller.pods.remove_for_test("shop", "web-0", "p0");
+    running.controller.pods.table().remove_for_test("shop", "web-0", "p0");
     assert_eq!(shown(&running.settle().await), ["SidecarSet logs status"], "the number of Pods");
     assert_eq!(running.condition("Progressing")["lastTransitionTime"], counting["lastTransitionTime"]);
 
@@ -388,16 +388,18 @@ async fn roll62_if_the_revision_before_fails_as_well_no_pod_is_touched() {
     let sources = running.controller.sources();
     assert_eq!(sources.revisions.len(), 2);
     let pods = running.controller.pods.group("logs");
+    let subject = Arc::clone(&running.controller.pods.table().all()[0].subject);
+    let known = |pod| KnownPod { subject: Arc::clone(&subject), injected: Some(Arc::new(pod)) };
     for (version, pod) in (1_u64 << 61..).zip(&pods) {
         let mut broken = InjectedPod::clone(pod);
         broken.0.state.is_ready = false;
         let name = broken.0.metadata.name.clone();
-        running.controller.pods.put_for_test("shop", &name, version, broken);
+        running.controller.pods.table().put_for_test("shop", &name, version, known(broken));
     }
     // One more Pod has the failed version, so that there is work.
     let mut more = InjectedPod(pillion_rollout::pod::Pod::decode(&pod_with(&new, 7)).unwrap());
     more.0.metadata.resource_version = "1".to_owned();
-    running.controller.pods.put_for_test("shop", "web-7", 1 << 62, more);
+    running.controller.pods.table().put_for_test("shop", "web-7", 1 << 62, known(more));
     running.after(3).await.expect("it is reconciled");
     running.after(DEADLINE + 10).await.expect("it is reconciled");
     running.simulation.take_writes();

@@ -4,6 +4,7 @@ use pillion_runtime::store::{Change, Projection as _};
 
 use super::resize::{answering, of_pods, stored};
 use super::*;
+use crate::pods::injected;
 
 const STATE: &str = "pillion.dev/sidecarset-resize-state";
 
@@ -178,7 +179,7 @@ async fn roll70_whoever_resized_the_sidecar_keeps_it() {
 fn roll70_cpu_and_memory_alone_are_a_facet_of_their_own() {
     let set = following("Resize");
     let seen = |pod: &Value| {
-        let object: pods::PodObject = serde_json::from_value(pod.clone()).expect("a Pod");
+        let object: injected::PodObject = serde_json::from_value(pod.clone()).expect("a Pod");
         InjectedPod::from_object(object).expect("an injected Pod")
     };
     let before = sized_pod(&set, 0, "4");

@@ -13,15 +13,18 @@ use pillion_rollout::upgradable;
 use pillion_runtime::store::{Facets, Projection, Slim};
 
 /// The fields that are read from a Pod.
-pub(super) type PodObject = Slim<Spec, Status>;
+pub(crate) type PodObject = Slim<Spec, Status>;
 
 /// A Pod that was injected with SidecarSets.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct InjectedPod(pub(super) Pod);
+pub(crate) struct InjectedPod(pub(crate) Pod);
 
 impl InjectedPod {
+    /// The facets that can differ.
+    pub(crate) const FACETS: Facets = Facets::CONTENT.union(Facets::READINESS).union(Facets::RESOURCES);
+
     /// Returns the Pod; `None` if it was injected with no SidecarSet.
-    pub(super) fn from_object(object: PodObject) -> Option<Self> {
+    pub(crate) fn from_object(object: PodObject) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
         let pod = Pod::new(read(metadata), spec, status);
         let is_injected = pod.injected().next().is_some() || pod.state.upgradable.is_some();
@@ -30,7 +33,7 @@ impl InjectedPod {
 
     /// Returns the Pod if it has not ended, has a controller that creates it anew, and was not injected with a SidecarSet
     /// (ROLL-67).
-    pub(super) fn lacking(object: PodObject, sidecar_set: &str) -> Option<Self> {
+    pub(crate) fn lacking(object: PodObject, sidecar_set: &str) -> Option<Self> {
         let PodObject { metadata, spec, status } = object;
         let mut pod = Pod::new(read(metadata), spec, status);
         // Nothing asks for these: the Pod has no sidecar that could follow.
@@ -80,12 +83,12 @@ fn is_alike(before: &Metadata, now: &Metadata) -> bool {
 }
 
 /// Returns the API of all Pods.
-pub(super) fn all(client: &Client) -> Api<PodObject> {
+pub(crate) fn all(client: &Client) -> Api<PodObject> {
     Api::all_with(client.clone(), &ApiResource::erase::<PodKind>(&()))
 }
 
 /// Returns the API of the Pods of a namespace.
-pub(super) fn of_namespace(client: &Client, namespace: &str) -> Api<PodObject> {
+pub(crate) fn of_namespace(client: &Client, namespace: &str) -> Api<PodObject> {
     Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<PodKind>(&()))
 }
 
