@@ -96,7 +96,12 @@ impl<K: Send + 'static> Wakes<K> {
 }
 
 fn wake<K>(queue: &mpsc::UnboundedSender<Keys<K>>, keys: Keys<K>) {
-    if !matches!(keys, Keys::None) {
+    let is_empty = match &keys {
+        Keys::None => true,
+        Keys::Many(keys) => keys.is_empty(),
+        Keys::One(_) | Keys::All => false,
+    };
+    if !is_empty {
         // This fails only once the controller has ended.
         let _ = queue.send(keys);
     }
@@ -140,6 +145,16 @@ mod tests {
         assert_eq!(put(2, (0, 1)), None, "its status");
         assert_eq!(put(3, (1, 1)), shop, "its content");
         assert_eq!(put(4, (1, 1)), None, "nothing");
+    }
+
+    #[test]
+    fn a_change_that_concerns_no_key_wakes_nothing() {
+        let table = Table::<(u8, u8)>::default();
+        let (wakes, mut keys) = Wakes::<String>::new();
+        wakes.on(&table, Facets::CONTENT, |_| Keys::None);
+        wakes.on(&table, Facets::CONTENT, |_| Keys::Many(Vec::new()));
+        table.put_for_test("shop", "a", 1, (0, 0));
+        assert!(keys.try_recv().is_err());
     }
 
     #[tokio::test]
