@@ -1,7 +1,8 @@
-//! The cache with a stand-in API server. The live cluster fails with "live".
+//! The cache with a stand-in API server. The live cluster fails with "live". Time passes when nothing else happens, so that
+//! a slow machine changes no result.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pillion_host::{
@@ -10,6 +11,7 @@ use pillion_host::{
 use pillion_testkit::api_server::{ApiServer, eventually};
 use rstest::rstest;
 use serde_json::{Value, json};
+use tokio::time::{Instant, advance, sleep};
 
 use super::kind::{Json, Kind};
 use super::{Cache, Options, StalenessError, WatchStatus, Watched};
@@ -99,7 +101,7 @@ fn labels(cache: &Cache, name: &str) -> Value {
     found.map_or(json!("live"), |bytes| serde_json::from_slice::<Value>(&bytes).unwrap()["metadata"]["labels"].clone())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watched_object_is_answered_as_a_live_read_would() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -124,7 +126,7 @@ async fn a_watched_object_is_answered_as_a_live_read_would() {
     assert_eq!(answered, [(3, 0), (1, 0)]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn everything_else_is_read_live() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({}));
@@ -162,7 +164,7 @@ async fn everything_else_is_read_live() {
     assert_eq!(cache.can_i(&AccessRequest { subject_access_review, disable_cache: false }), live());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn changes_are_followed() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({}));
@@ -177,7 +179,7 @@ async fn changes_are_followed() {
     assert_eq!(only(&cache).objects, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_quiet_watch_stays_fresh_even_without_bookmarks() {
     let server = ApiServer::new();
     server.fail(|faults| faults.no_bookmarks = true);
@@ -187,14 +189,14 @@ async fn a_quiet_watch_stays_fresh_even_without_bookmarks() {
     let end = Instant::now() + BOUND * 2;
     while Instant::now() < end {
         assert_eq!(labels(&cache, "n"), json!({"team": "a"}));
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(server.count("GET /api/v1/namespaces"), 1, "it was listed once");
     let watches = server.count("WATCH");
     assert!((3..=6).contains(&watches), "{watches} watches in six seconds");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_went_silent_answers_no_longer_than_the_bound() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -211,13 +213,13 @@ async fn a_watch_that_went_silent_answers_no_longer_than_the_bound() {
     // First the silent watch and then the unanswered request must time out.
     for _ in 0..2 {
         if !known() {
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            sleep(Duration::from_secs(5)).await;
         }
     }
     eventually("it is watched again", known).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_is_taken_up_where_it_was() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -235,7 +237,7 @@ async fn a_connection_that_breaks_is_taken_up_where_it_was() {
     eventually("it is read live", || labels(&cache, "n") == "live").await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_fell_behind_is_listed_again() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -254,7 +256,7 @@ async fn a_watch_that_fell_behind_is_listed_again() {
 }
 
 /// The API server answers each attempt, and no answer shows what has changed.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_watch_is_no_sign_of_life() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -273,7 +275,7 @@ async fn a_refused_watch_is_no_sign_of_life() {
 #[rstest]
 #[case::list("GET /api/v1/namespaces?", "list")]
 #[case::watch("WATCH", "watch")]
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_missing_permission_blocks_nothing_and_is_named(#[case] start_of: &str, #[case] verb: &str) {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({"team": "a"}));
@@ -293,7 +295,7 @@ async fn a_missing_permission_blocks_nothing_and_is_named(#[case] start_of: &str
     assert_eq!(labels(&cache, "n"), json!({"team": "a"}));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_read_live() {
     let server = ApiServer::new();
     let cache = start(&server, &["v1/Ghost"]);
@@ -302,7 +304,7 @@ async fn a_kind_that_is_not_served_is_read_live() {
     assert_eq!(cache.get(&get("Ghost", None, "g")), live());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_staleness_means_no_cache() {
     let server = ApiServer::new();
     put_namespace(&server, "n", &json!({}));
@@ -311,14 +313,14 @@ async fn no_staleness_means_no_cache() {
         Cache::start(&server.client(), Arc::new(Behind::default()), options)
     };
     let cache = start(Duration::ZERO).unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    sleep(Duration::from_millis(100)).await;
     assert_eq!((labels(&cache, "n"), cache.status(), server.requests()), (json!("live"), vec![], vec![]));
     let error = start(Duration::from_millis(2900)).unwrap_err();
     assert_eq!(error, StalenessError(Duration::from_millis(2900)));
     assert_eq!(error.to_string(), "answers cannot be held to 2900 ms of age: allow at least 3 s, or 0 for no cache");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_large_cluster_is_listed_in_pages_and_stays_small() {
     let server = ApiServer::new();
     for number in 0..1200 {
@@ -333,7 +335,7 @@ async fn a_large_cluster_is_listed_in_pages_and_stays_small() {
     assert!(cache.get(&get("ServiceAccount", Some("team-0815"), "default")).is_ok());
     cache.stop().await;
     let requests = server.requests().len();
-    tokio::time::sleep(BOUND + Duration::from_millis(200)).await;
+    sleep(BOUND + Duration::from_millis(200)).await;
     assert_eq!(server.requests().len(), requests, "nothing runs any more");
     assert_eq!(cache.get(&get("ServiceAccount", Some("team-0815"), "default")), live());
 }
@@ -342,9 +344,9 @@ async fn a_large_cluster_is_listed_in_pages_and_stays_small() {
 async fn an_answer_is_given_up_to_the_bound() {
     let kind = Kind::new("v1/Namespace".parse().unwrap());
     let request = get("Namespace", None, "n");
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     let at = async |seconds| {
-        tokio::time::advance(start + Duration::from_secs(seconds) - tokio::time::Instant::now()).await;
+        advance(start + Duration::from_secs(seconds) - Instant::now()).await;
         kind.answer(&request, BOUND)
     };
     let found = || Some(Arc::from(*b"{}"));
@@ -353,7 +355,7 @@ async fn an_answer_is_given_up_to_the_bound() {
     assert_eq!(at(0).await, None, "there was no list yet");
     kind.table.progress().alive(start);
     assert_eq!((at(0).await, at(3).await), (found(), found()));
-    tokio::time::advance(Duration::from_millis(1)).await;
+    advance(Duration::from_millis(1)).await;
     assert_eq!(kind.answer(&request, BOUND), None);
     assert_eq!(at(4).await, None);
     kind.table.progress().alive(start + Duration::from_secs(2));
