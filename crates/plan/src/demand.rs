@@ -102,9 +102,9 @@ pub struct PreparedSets {
 /// The places of the sets that merge their accounts.
 #[derive(Clone, Debug, Default)]
 struct Merging {
-    /// Those that may be in any namespace.
+    /// The sets whose selector names no namespace. They may be in any.
     anywhere: BTreeSet<usize>,
-    /// Those that name their namespaces, by namespace.
+    /// The sets whose selector names namespaces, once for each of these names.
     named: HashMap<String, BTreeSet<usize>>,
 }
 

@@ -1,6 +1,6 @@
 //! Inputs of tests: Pods and SidecarSets as users write them, generated ([`strategies`]) and written out
-//! ([`manifests`], [`access`]), in [`folders`]; recorded admissions of the reference ([`recorded`]); a cluster that answers look-ups
-//! ([`lookups`]); and the files of the repository ([`repository`]).
+//! ([`manifests`], [`access`]), in [`folders`]; recorded admissions of the reference ([`recorded`]); a cluster that
+//! answers look-ups ([`lookups`]); and the files of the repository ([`repository`]).
 //!
 //! It never runs the module, and knows neither its host nor a client of a cluster: tests of every crate are built
 //! quickly with it. What needs one of these is in `pillion-testkit`.

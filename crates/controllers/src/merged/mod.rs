@@ -92,10 +92,7 @@ impl Controller for MergedAccounts {
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
         context.wake_for_sidecar_sets(&wakes);
         wakes.on(store.sidecar_sets(), Facets::CEILING, |_| Keys::All);
-        wakes.on(pods.table(), Facets::IDENTITY, its_namespace);
-        for workloads in store.workloads() {
-            wakes.on(workloads, Facets::IDENTITY, its_namespace);
-        }
+        pods.wake_for_identities(store, &wakes);
         // The version of an account that is not merged does not matter, nor do the Secrets that it names.
         wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
         wakes.on(store.accounts(), Facets::CONTENT, |change| {

@@ -15,6 +15,7 @@ use kube::core::ApiResource;
 use pillion_rollout::pod::Status;
 use pillion_runtime::context::Context;
 use pillion_runtime::store::{Facets, PodObject as IdentityObject, Projection, Store, Subject, Table, Watch, Watched};
+use pillion_runtime::wakes::{Wakes, its_namespace};
 
 use self::injected::{InjectedPod, PodObject};
 
@@ -23,9 +24,9 @@ const POD: &str = "Pod";
 /// A Pod as controllers see it.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownPod {
-    /// What decides about its identities.
+    /// The fields of the Pod that decide about its identities.
     pub(crate) subject: Arc<Subject>,
-    /// What rollouts depend on, if there are rollouts and the Pod was injected.
+    /// The fields of the Pod that rollouts read. `None` if no SidecarSet was injected, or if no rollouts run.
     pub(crate) injected: Option<Arc<InjectedPod>>,
 }
 
@@ -105,6 +106,14 @@ impl Pods {
     /// Returns all Pods, for those that wait for changes.
     pub(crate) fn table(&self) -> &Table<KnownPod> {
         &self.0
+    }
+
+    /// Wakes a namespace when a Pod in it, or a workload, may need other identities.
+    pub(crate) fn wake_for_identities(&self, store: &Store, wakes: &Wakes<String>) {
+        wakes.on(&self.0, Facets::IDENTITY, its_namespace);
+        for workloads in store.workloads() {
+            wakes.on(workloads, Facets::IDENTITY, its_namespace);
+        }
     }
 
     /// Waits until the Pods and the workloads were listed.

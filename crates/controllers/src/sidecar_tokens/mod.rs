@@ -108,10 +108,7 @@ impl Controller for SidecarTokens {
         }
         wakes.on(store.namespaces(), Facets::LABELS | Facets::PHASE, its_name);
         context.wake_for_sidecar_sets(&wakes);
-        wakes.on(pods.table(), Facets::IDENTITY, its_namespace);
-        for workloads in store.workloads() {
-            wakes.on(workloads, Facets::IDENTITY, its_namespace);
-        }
+        pods.wake_for_identities(store, &wakes);
         wakes.on(store.accounts(), Facets::IDENTITY, its_namespace);
         secrets.each().for_each(|kept| wakes.on(kept, Facets::CONTENT, its_namespace));
         wakes.follow(context.settings.clone());
